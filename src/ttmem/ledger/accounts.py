@@ -54,7 +54,7 @@ class Accounts:
         self._shares = Shares(self.limits)
         self._register = DeviceRegister(self.native, defaults or NoDefaults(), self._shares)
         self.devices = self._register.devices
-        self.counters = CounterBooks(self._register)
+        self.counters = CounterBooks(self._register, self.processes)
         self.left_behind: deque[LeftBehind] = deque(maxlen=MAX_LEFT_BEHIND)
         self.rejected_outside = 0  # records that never became events
         self.dead_losses: Counter[str] = Counter()
@@ -87,9 +87,7 @@ class Accounts:
 
     def release(self, process: ProcessRecord, now: int) -> LeftBehind | None:
         """Frees everything that a dead process held. What it held is remembered, and shown as left behind."""
-        rows = with_counter_rows(
-            self._rows_of(process.accounts), self.counters.contexts(self.processes)
-        )
+        rows = with_counter_rows(self._rows_of(process.accounts), self.counters.contexts())
         had = {
             self.devices[row.device].unique_id: held(row)
             for row in rows
@@ -101,7 +99,7 @@ class Accounts:
             if other.counted_as is process:
                 other.counted_as = None
                 other.incomplete = "the probe no longer reports this process"
-        self.counters.released(process)
+        self.counters.released(process.facts)
         if not (left_over := holding(had)):
             return None
         left = LeftBehind(
@@ -199,9 +197,9 @@ class Accounts:
 
     def _bind(self, process: ProcessRecord, logical_id: int, record: DeviceRecord) -> None:
         self.native.bind(process.index, logical_id, record.index)
-        if self.counters.samples.accounts and process.devices.get(logical_id) != record.unique_id:
+        if self.counters.accounts and process.devices.get(logical_id) != record.unique_id:
             events = device_sums(self.native.devices(), ())[record.index]
-            self.counters.begin_mixing(record, events, self.processes)
+            self.counters.begin_mixing(record, events)
         record.open(process.index, self._shares.key(process.facts.user))
         if not record.l1_banks:
             self._register.tell_banks(record)
@@ -339,7 +337,7 @@ class Accounts:
 
     def account_rows(self) -> list[AccountRow]:
         """What each process holds on each device: by its events, else by counters."""
-        return with_counter_rows(self.event_rows(), self.counters.contexts(self.processes))
+        return with_counter_rows(self.event_rows(), self.counters.contexts())
 
     def event_rows(self) -> list[AccountRow]:
         """What each process holds on each device by events alone, from all of its connections."""

@@ -19,7 +19,6 @@ from ttmem.ledger import anomalies
 from ttmem.ledger.accounts import Accounts
 from ttmem.ledger.build import build
 from ttmem.ledger.context import Context, DeviceContext
-from ttmem.ledger.counters import locate
 from ttmem.ledger.details import Details
 from ttmem.ledger.devices import DeviceRecord
 from ttmem.ledger.peaks import with_peaks
@@ -75,10 +74,10 @@ class Books(Accounts):
         """Replaces the last reading of the counters."""
         self._register.full.clear()
         self.counters.take(devices, remarks, now)
-        for process, logical_id, record in locate(self.counters.samples, self.processes):
+        for process, logical_id, record in self.counters.locate():
             self._move(process, logical_id, record, now)
         rows = self._counted_rows()
-        self.counters.compare(self.processes, rows)
+        self.counters.compare(rows)
         events, sums = device_sums(self.native.devices(), ()), self._sums(rows)
         for device in self.devices:
             told, total = events[device.index], sums[device.index]
@@ -108,7 +107,7 @@ class Books(Accounts):
 
     def _counted_rows(self) -> list[AccountRow]:
         """The current accounts of processes that have counters: others are in the native sums of a device."""
-        counted = self.counters.contexts(self.processes)
+        counted = self.counters.contexts()
         known = (self.processes.get(index) for index in {each.process for each in counted})
         accounts = [account for process in known if process for account in process.accounts]
         return with_counter_rows(self._rows_of(accounts), counted)
@@ -160,14 +159,14 @@ class Books(Accounts):
     def context(self, host: Mapping[str, Any] | None = None) -> Context:
         """What a snapshot needs besides the native ledger."""
         alive = list(self.processes.values())
-        everyone = (*alive, *self.counters.strangers(self.processes))
+        everyone = (*alive, *self.counters.strangers())
         ghosts = map(self.probed.better, self.counters.ghosts(self.left_behind))
         return Context(
             host={"name": os.uname().nodename, **(host or {})},
             watchful=self.watchful,
             devices=tuple(self._device_contexts()),
             processes=tuple(process.context() for process in everyone),
-            counters=self.counters.contexts(self.processes),
+            counters=self.counters.contexts(),
             left_behind=(*self.left_behind, *ghosts),
             remarks=self._remarks(),
             dropped=sum(process.lost for process in alive) + self.dead_losses["dropped"],
@@ -199,7 +198,7 @@ class Books(Accounts):
         return anomalies.disputed(process.title, process.facts.user, process.pid, ignored[1])
 
     def _remarks(self) -> tuple[Anomaly, ...]:
-        said = self._relevant(self.counters.samples.remarks)
+        said = self._relevant(self.counters.remarks)
         return (*said, *self.faults.anomalies(), *self.limits.anomalies())
 
     def _relevant(self, remarks: Iterable[Remark]) -> Iterator[Anomaly]:
@@ -218,7 +217,7 @@ class Books(Accounts):
     def _use(self, device: DeviceRecord) -> DeviceUse:
         """The figures of a snapshot, without making one."""
         held, cb_used, footprint, time, occupied, ring, programs = self.native.usage(device.index)
-        if any(account.device is device for account in self.counters.samples.accounts):
+        if any(account.device is device for account in self.counters.accounts):
             sums = self._sums(self._counted_rows())[device.index]
             held, cb_used = sums.held, sums.cb_used
         declared = device.declaration.ring_capacity
