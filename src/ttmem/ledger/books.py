@@ -22,6 +22,7 @@ from ttmem.ledger.context import Context, DeviceContext
 from ttmem.ledger.details import Details
 from ttmem.ledger.devices import DeviceRecord
 from ttmem.ledger.peaks import with_peaks
+from ttmem.ledger.probe_counters import unexplained
 from ttmem.ledger.probed import ProbedProcesses
 from ttmem.ledger.processes import ProcessRecord
 from ttmem.ledger.register import DeviceDefaults
@@ -176,8 +177,9 @@ class Books(Accounts):
 
     def _device_contexts(self) -> Iterator[DeviceContext]:
         found: dict[int, list[Anomaly]] = defaultdict(list)
-        for place, anomaly in self.probed.checks.odd(self.processes):
-            found[place[1]].append(anomaly)
+        for process in self.processes.values():
+            for index, anomaly in unexplained(process):
+                found[index].append(anomaly)
         for device in self.devices:
             found[device.index] += map(self._disputed, device.ignored)
         for process in self.processes.values():
