@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Protocol
+from collections.abc import Iterable, Iterator
 
 from ttmem.events import (
     EVENT_SIZE,
@@ -27,6 +26,7 @@ from ttmem.events.runtime_messages import (
 )
 from ttmem.fast_dataclasses import dataclass, replace
 from ttmem.ledger.context import Context, DeviceContext, ProcessContext
+from ttmem.ledger.details import Reporter
 from ttmem.ledger.processes import ProcessRecord
 from ttmem.ledger.shares import Say
 from ttmem.sizes import human
@@ -152,24 +152,11 @@ MOST_OF_A_LOOK = 4096
 MOST_COUNTED = 1024  # devices
 
 
-class FailingProcess(Protocol):
-    """A process that had a failure: a live one, or one of a recording."""
-
-    @property
-    def pid(self) -> int: ...
-    @property
-    def title(self) -> str: ...
-    @property
-    def strings(self) -> Mapping[int, str]: ...
-    @property
-    def messages(self) -> Mapping[int, str]: ...
-
-
 @dataclass(slots=True)
 class _Failed:
     """The failures of one process on one device, and the request of the last one."""
 
-    process: FailingProcess
+    process: Reporter
     device: str
     seen_ns: int
     last: Event
@@ -227,9 +214,7 @@ class FailedAllocations:
                 yield _anomaly(failed, device, l1_base)
 
 
-def with_failures(
-    context: Context, failures: Iterable[tuple[FailingProcess, str, Event]]
-) -> Context:
+def with_failures(context: Context, failures: Iterable[tuple[Reporter, str, Event]]) -> Context:
     """A context with what failed after it was written: (process, device, event), in order."""
     latest: dict[tuple[int, str], _Failed] = {}
     for process, device, event in failures:

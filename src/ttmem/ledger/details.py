@@ -31,10 +31,12 @@ MOST_OF_OTHERS = 50_000
 
 
 class Reporter(Protocol):
-    """The sender of an event; the mappings resolve the numbers in it."""
+    """The sender of an event, alive or recorded; the mappings resolve the numbers in it."""
 
     @property
     def pid(self) -> int: ...
+    @property
+    def title(self) -> str: ...
     @property
     def devices(self) -> Mapping[int, str]: ...  # logical id -> unique id
     @property

@@ -438,7 +438,7 @@ class Server:
             if watcher is not None:
                 watcher.stop()
         self._guarded("the recording", self.recordings.close)
-        self._guarded("those who record", self.recordings.stream.close)
+        self._guarded("those who record", self.recordings.stream.end_all)
         self._connections.close()
         with suppress(ValueError):  # not in the main thread: nothing was set
             signal.set_wakeup_fd(-1)
