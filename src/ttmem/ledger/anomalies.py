@@ -25,12 +25,12 @@ from ttmem.events.runtime_messages import (
     verdict,
 )
 from ttmem.fast_dataclasses import dataclass, replace
-from ttmem.ledger.context import Context, DeviceContext, ProcessContext
+from ttmem.ledger.context import Context, DeviceContext, ProcessContext, l1_map
 from ttmem.ledger.details import Reporter
 from ttmem.ledger.processes import ProcessRecord
 from ttmem.ledger.shares import Say
 from ttmem.sizes import human
-from ttmem.snapshots import Anomaly, CrossCheck
+from ttmem.snapshots import Anomaly, CrossCheck, L1Map
 from ttmem.wire.rows import FindingCode, FindingRow, Reject
 
 _SENTENCES = {
@@ -205,13 +205,11 @@ class FailedAllocations:
         while self._failed and now - next(iter(self._failed.values())).seen_ns > KEPT_NS:
             self._failed.popitem(last=False)
 
-    def of(
-        self, unique_id: str, device: DeviceDeclaration, l1_base: int | None = None
-    ) -> Iterator[Anomaly]:
-        """The failures on one device; `l1_base` is the start of allocatable L1."""
+    def of(self, unique_id: str, device: DeviceDeclaration, one_layout: bool) -> Iterator[Anomaly]:
+        """The failures on one device."""
         for failed in self._failed.values():
             if failed.device == unique_id:
-                yield _anomaly(failed, device, l1_base)
+                yield _anomaly(failed, device, one_layout)
 
 
 def with_failures(context: Context, failures: Iterable[tuple[Reporter, str, Event]]) -> Context:
@@ -238,8 +236,7 @@ def _with_failed(device: DeviceContext, latest: Iterable[_Failed]) -> DeviceCont
         ]:
             failed.times += _times(old)
             anomalies.remove(old)
-        l1_map = device.l1_map
-        anomalies.append(_anomaly(failed, device.declaration, l1_map.base if l1_map else None))
+        anomalies.append(_anomaly(failed, device.declaration, device.one_layout))
     return replace(device, anomalies=tuple(anomalies), failed_allocations=count) if mine else device
 
 
@@ -259,7 +256,7 @@ def failures_in(events: bytes) -> list[Event]:
     return found[::-1]
 
 
-def _anomaly(failed: _Failed, device: DeviceDeclaration, l1_base: int | None) -> Anomaly:
+def _anomaly(failed: _Failed, device: DeviceDeclaration, one_layout: bool) -> Anomaly:
     """The request comes first, because views cut lines at their end."""
     event, strings = failed.last, failed.process.strings
     times = "an allocation" if failed.times == 1 else f"{failed.times:,} allocations"
@@ -267,7 +264,7 @@ def _anomaly(failed: _Failed, device: DeviceDeclaration, l1_base: int | None) ->
     message = failed.process.messages.get(event.time, "")
     said = bank_figures(message)
     size = said.asked if said else event.size
-    asked = _asked(event.kind, size, message, l1_base)
+    asked = _asked(event.kind, size, message, l1_map(device, one_layout))
     origin = ", ".join(filter(None, (strings.get(event.name), strings.get(event.site))))
     where = f" for {origin}" if origin else ""
     why = _why(event, message, device)
@@ -295,16 +292,16 @@ def _why(event: Event, message: str, device: DeviceDeclaration) -> str:
     return texts.get(found, "")
 
 
-def _asked(kind_number: int, size: int, message: str, l1_base: int | None) -> str:
+def _asked(kind_number: int, size: int, message: str, l1: L1Map | None) -> str:
     """A program asks for the same addresses in each core, not for a sum; only the runtime's message has them."""
     known = kind_number in set(MemoryKind)
     kind = MemoryKind(kind_number).name if known else "unknown memory"
     if size:
         return f"{human(size)} of {kind}"
     end = end_in_each_core(message)
-    if end is None or l1_base is None or end <= l1_base:
+    if end is None or l1 is None or end <= l1.base:
         return f"in {kind}"
-    return f"{human(end - l1_base)} of {kind} on each core"
+    return f"{human(end - l1.base)} of {kind} on each core"
 
 
 MOST = 64  # sources that are told apart

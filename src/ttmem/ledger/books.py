@@ -181,16 +181,15 @@ class Books(Accounts):
             for index, anomaly in unexplained(process):
                 found[index].append(anomaly)
         for device in self.devices:
-            found[device.index] += map(self._disputed, device.ignored)
+            found[device.index] += map(self._disputed, device.effective.ignored)
         for process in self.processes.values():
             if not process.probe.has_anomalies:
                 continue
             for unique_id, index in self.places(process):
                 found[index] += process.probe.anomalies(process.title, process.pid, unique_id)
         for device in self.devices:
-            l1_map = device.l1_map
-            base = l1_map.base if l1_map else None
-            failed = self.probed.failures.of(device.unique_id, device.declaration, base)
+            layout = device.effective.one_layout
+            failed = self.probed.failures.of(device.unique_id, device.declaration, layout)
             said = self._relevant(device.sample.remarks if device.sample else ())
             count = self.probed.failures.count(device.unique_id)
             yield device.context((*found[device.index], *failed, *said), count)
@@ -227,7 +226,7 @@ class Books(Accounts):
             held,
             cb_used,
             None if device.by_counters else footprint,
-            device.declaration.l1_total or device.l1_capacity,
+            device.declaration.l1_total or device.declaration.l1_shared,
             declared if declared is not None or not time else ring or None,
             occupied if time else None,
             programs if time else None,

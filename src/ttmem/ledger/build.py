@@ -16,7 +16,7 @@ from ttmem.ledger.anomalies import (
     over_capacity,
     peak_over_capacity,
 )
-from ttmem.ledger.context import Context, DeviceContext, ProcessContext, source_of
+from ttmem.ledger.context import Context, DeviceContext, ProcessContext, l1_map, source_of
 from ttmem.ledger.peaks import L1, with_peaks
 from ttmem.ledger.processes import in_words
 from ttmem.ledger.provenance import device_provenance
@@ -153,14 +153,14 @@ class _Builder:
             grid=declared.grid,
             memory=memory,
             l1_used=sums.l1_used,
-            l1_capacity=device.l1_capacity,
-            l1_capacity_default=None if device.l1_capacity else declared.l1_capacity_default,
+            l1_capacity=declared.l1_shared,
+            l1_capacity_default=None if declared.l1_shared else declared.l1_capacity_default,
             l1_total=declared.l1_total,
             l1_peak=l1_peak,
             l1_peak_time_ns=None if l1_missed else sums.l1_peak_time or None,
             kernels=self._kernels(device, sums, rows),
             provenance=device_provenance(device, self.processes, rows, bool(unknown)),
-            l1_map=device.l1_map,
+            l1_map=l1_map(declared, device.one_layout),
             anomalies=(*self._over_capacity(device, memory, sums, l1_peak, rows), *found),
             failed_allocations=device.failed_allocations,
             remote=False if declared.pci and declared.remote is None else declared.remote,
@@ -179,7 +179,7 @@ class _Builder:
         seen = not any(self.processes[row.process].untracked for row in rows)
 
         def use(kind: MemoryKind) -> MemoryUse:
-            capacity = device.capacity(kind)
+            capacity = device.declaration.banks(kind).capacity
             now = sums.held[kind]
             peak_known = kind not in peaks_unknown
             known = not counted and all(row.unreserved[kind] == 0 for row in rows)
@@ -211,11 +211,11 @@ class _Builder:
 
     def _largest_free(self, index: int, device: DeviceContext, kind: MemoryKind) -> int | None:
         """The runtime's 'largest contiguous free per bank', times the number of banks."""
-        region = device.region(kind)
-        if region is None:
+        banks, size, base = device.declaration.banks(kind)
+        if not device.one_layout or base is None or size is None or not banks:
             return None
-        hole = self.native.largest_free(index, kind, *region)
-        return None if hole is None else hole * region.banks
+        hole = self.native.largest_free(index, kind, base, size, banks)
+        return None if hole is None else hole * banks
 
     def _circular_buffers(
         self, index: int, device: DeviceContext, rows: list[AccountRow]
@@ -305,7 +305,8 @@ class _Builder:
                 largest = device.largest[kind]
                 out.append(peak_over_capacity(kind.name, use.peak, use.capacity, largest))
         # If it is unknown how the device was opened, the total is still an upper bound.
-        l1 = device.l1_capacity if device.l1_capacity is not None else device.declaration.l1_most
+        declared = device.declaration
+        l1 = declared.l1_most if declared.l1_shared is None else declared.l1_shared
         if l1 is not None and sums.l1_used > l1:
             by_demand = sum(row.cb_demand for row in rows if row.cb_unplaced or row.cb_map_full)
             culprit = self._culprit(rows, [held(row).l1_used for row in rows])
