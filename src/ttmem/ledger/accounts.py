@@ -245,11 +245,6 @@ class Accounts:
         found = {number: self._register.find(id_) for number, id_ in process.devices.items()}
         return {number: record.index for number, record in found.items() if record is not None}
 
-    def places(self, process: ProcessRecord) -> list[tuple[str, int]]:
-        """Unique ids and indices of the devices that a process has opened."""
-        found = (self._register.find(unique_id) for unique_id in set(process.devices.values()))
-        return [(record.unique_id, record.index) for record in found if record is not None]
-
     def apply(
         self,
         process: ProcessRecord,

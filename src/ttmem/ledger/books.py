@@ -181,11 +181,15 @@ class Books(Accounts):
             for index, anomaly in unexplained(process):
                 found[index].append(anomaly)
         for device in self.devices:
-            found[device.index] += map(self._disputed, device.effective.ignored)
+            for account, what in device.effective.ignored:
+                who = self.processes[account]
+                ignored = anomalies.disputed(who.title, who.facts.user, who.pid, what)
+                found[device.index].append(ignored)
         for process in self.processes.values():
             if not process.probe.has_anomalies:
                 continue
-            for unique_id, index in self.places(process):
+            for index in set(self.device_indices(process).values()):
+                unique_id = self.devices[index].unique_id
                 found[index] += process.probe.anomalies(process.title, process.pid, unique_id)
         for device in self.devices:
             layout = device.effective.one_layout
@@ -193,10 +197,6 @@ class Books(Accounts):
             said = self._relevant(device.sample.remarks if device.sample else ())
             count = self.probed.failures.count(device.unique_id)
             yield device.context((*found[device.index], *failed, *said), count)
-
-    def _disputed(self, ignored: tuple[int, str]) -> Anomaly:
-        process = self.processes[ignored[0]]
-        return anomalies.disputed(process.title, process.facts.user, process.pid, ignored[1])
 
     def _remarks(self) -> tuple[Anomaly, ...]:
         said = self._relevant(self.counters.remarks)

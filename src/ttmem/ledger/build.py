@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 from ttmem._native import Ledger
 from ttmem.errors import BadInput
@@ -409,21 +410,13 @@ def _cache_entries(sums: DeviceRow, rows: list[AccountRow]) -> int | None:
 
 def _no_kernels(device: DeviceContext) -> Kernels:
     """Counters know nothing about kernels."""
-    return Kernels(
-        dram_binaries=None,
-        distinct_binaries=None,
-        distinct_binary_bytes=None,
-        count=None,
-        footprint=Footprint(None, None, None),
-        ring=_ring(device, []),
-        loads=None,
-        unloads=None,
-        dispatches=None,
-        cache_entries=None,
-        cache_hits=None,
-        cache_misses=None,
-        counted=device.sample.kernels if device.sample else None,
-    )
+    unknown: dict[str, Any] = dict.fromkeys(Kernels.__match_args__) | {
+        "footprint": Footprint(None, None, None),
+        "ring": _ring(device, []),
+        "partial": False,
+        "counted": device.sample.kernels if device.sample else None,
+    }
+    return Kernels(**unknown)
 
 
 def _ring(device: DeviceContext, rows: list[AccountRow]) -> Ring:

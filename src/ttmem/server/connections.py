@@ -56,8 +56,8 @@ def _most_connections() -> int:
     return max(8, (soft - SPARE_FILES) // 2)
 
 
-class ConnectionOwner(Protocol):
-    """Is told what happens to connections."""
+class ConnectionOwner(Receiver, Protocol):
+    """Receives what peers send, and is told what happens to connections."""
 
     def forget_peer(self, peer: Peer) -> None:
         """A connection is closed."""
@@ -153,9 +153,8 @@ class Connections:
     limit.
     """
 
-    def __init__(self, listener: Listener, sink: Receiver, owner: ConnectionOwner) -> None:
+    def __init__(self, listener: Listener, owner: ConnectionOwner) -> None:
         self._listener = listener
-        self._sink = sink
         self._owner = owner
         self._trusted = {0, os.geteuid()}
         keep_freed_memory()
@@ -479,7 +478,7 @@ class Connections:
         user = self._users.get(uid)
         if user is None:
             self._users[uid] = user = User(uid)
-        peer = Peer(connection, pid, uid, self._sink)
+        peer = Peer(connection, pid, uid, self._owner)
         added = Connection(peer, user, connection.fileno())
         self._open[added.number] = added
         user.querying[added] = None

@@ -86,7 +86,7 @@ class Server:
             self._event_lines = EventLines(self.books, self._started, self._output, log_dispatches)
         self._summary_period = summary_period or float("inf")
         self._next_summary = time.monotonic() + self._summary_period
-        self._connections = Connections(listener, self, self)
+        self._connections = Connections(listener, self)
         self.recordings = ServerRecordings(
             self.books, self._answers.host, self._log, self._connections.settle, self._wake_up
         )
