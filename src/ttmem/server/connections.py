@@ -10,11 +10,12 @@ from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
 from time import monotonic
-from typing import Protocol
 
 from ttmem.errors import TtmemError
 from ttmem.fast_dataclasses import dataclass, field
-from ttmem.procfs import peer_credentials
+from ttmem.ledger import Books
+from ttmem.procfs import peer_credentials, user_title
+from ttmem.server.log import Log
 from ttmem.sources.socket.listener import Listener
 from ttmem.sources.socket.peer import RECEIVE, Peer, Receiver
 from ttmem.wire import frames
@@ -54,21 +55,6 @@ def _most_connections() -> int:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
             soft = wanted
     return max(8, (soft - SPARE_FILES) // 2)
-
-
-class ConnectionOwner(Receiver, Protocol):
-    """Receives what peers send, and is told what happens to connections."""
-
-    def forget_peer(self, peer: Peer) -> None:
-        """A connection is closed."""
-
-    def failed(self, peer: Peer, problem: Exception) -> None:
-        """A connection could not be handled, and will be closed."""
-
-    def limit(self, uid: int, what: str) -> None:
-        """A user exceeded a limit; `what` was done about it."""
-
-    def warn(self, key: str, sentence: str) -> None: ...
 
 
 @dataclass(slots=True, eq=False)
@@ -150,12 +136,20 @@ class Connections:
 
     Reporting connections queue separately, so that queries need not wait for all of them. If a user has too many
     connections, or a new one needs the place of another, the idlest is closed. Root and the server's own user have no
-    limit.
+    limit. `forget` is told of each connection that is closed.
     """
 
-    def __init__(self, listener: Listener, owner: ConnectionOwner) -> None:
+    def __init__(
+        self,
+        listener: Listener,
+        sink: Receiver,
+        forget: Callable[[Peer], None],
+        books: Books,
+        log: Log,
+    ) -> None:
         self._listener = listener
-        self._owner = owner
+        self._sink, self._forget = sink, forget
+        self._faults, self._limits, self._log = books.faults, books.limits, log
         self._trusted = {0, os.geteuid()}
         keep_freed_memory()
         self.most = _most_connections()
@@ -236,20 +230,25 @@ class Connections:
         try:
             self._listener.keep_lock()
         except TtmemError as problem:
-            self._owner.warn("lock", f"the lock file was removed: {problem}")
+            self._log.problem("lock", f"the lock file was removed: {problem}")
         self._listen()
         self._ticks += 1
         if self._ticks % READ_PERIOD == 0:
             for user in tuple(self._over):
                 self._urge(user)
 
-    def reports(self, peer: Peer) -> None:
-        """Queues it with the reporting connections."""
-        self._move(peer, reporting=True)
-
-    def queries(self, peer: Peer) -> None:
-        """Queues it with the connections that query."""
-        self._move(peer, reporting=False)
+    def move(self, peer: Peer, *, reporting: bool) -> None:
+        """Queues it with the reporting connections, or with those that query."""
+        connection = self._find(peer)
+        if connection is None or peer.ending or peer.reporting == reporting:
+            return
+        user = connection.user
+        self._poll_of(connection).unregister(connection.number)
+        self._turns_of(connection).drop(connection)
+        (user.reporting if connection.peer.reporting else user.querying).pop(connection)
+        peer.reporting = reporting
+        (user.reporting if reporting else user.querying)[connection] = None
+        self._poll_of(connection).register(connection.number, connection.mask)
 
     def settle(self, peer: Peer) -> None:
         """To be called after something was sent to a peer."""
@@ -367,19 +366,7 @@ class Connections:
         self._weigh(user)
         if not user.count:
             del self._users[user.uid]
-        self._owner.forget_peer(connection.peer)
-
-    def _move(self, peer: Peer, reporting: bool) -> None:
-        connection = self._find(peer)
-        if connection is None or peer.ending or peer.reporting == reporting:
-            return
-        user = connection.user
-        self._poll_of(connection).unregister(connection.number)
-        self._turns_of(connection).drop(connection)
-        (user.reporting if connection.peer.reporting else user.querying).pop(connection)
-        peer.reporting = reporting
-        (user.reporting if reporting else user.querying)[connection] = None
-        self._poll_of(connection).register(connection.number, connection.mask)
+        self._forget(connection.peer)
 
     def _poll_of(self, connection: Connection) -> select.epoll:
         return self._reports if connection.peer.reporting else self._epoll
@@ -394,12 +381,15 @@ class Connections:
         try:
             act(*given)
         except Exception as problem:
-            self._owner.failed(connection.peer, problem)
+            self._fault(connection.peer, problem)
             connection.peer.close()
             try:
                 self._drop(connection)
             except Exception as another:
-                self._owner.failed(connection.peer, another)
+                self._fault(connection.peer, another)
+
+    def _fault(self, peer: Peer, problem: Exception) -> None:
+        self._faults.note(f"a connection of pid {peer.pid}, {peer.protocol}", problem)
 
     # -- limits of a user --------------------------------------------------------------------------------------
 
@@ -408,7 +398,9 @@ class Connections:
         user.unfinished += peer.unfinished - connection.unfinished
         connection.unfinished = peer.unfinished
         if user.unfinished > MAX_UNFINISHED and connection.unfinished:
-            self._owner.limit(user.uid, "a connection was closed: too many frames are incomplete")
+            self._limits.note(
+                user_title(user.uid), "a connection was closed: too many frames are incomplete"
+            )
             peer.evict(
                 f"the connections of uid {user.uid} have sent {MAX_UNFINISHED >> 20} MiB of incomplete frames;"
                 " complete them"
@@ -436,7 +428,9 @@ class Connections:
             before, connection.sent_before = connection.sent_before, connection.peer.sent
             slow = before is not None and connection.peer.sent - before < LEAST_READ
             if slow and user in self._over:
-                self._owner.limit(user.uid, "a connection was closed: too many answers are unread")
+                self._limits.note(
+                    user_title(user.uid), "a connection was closed: too many answers are unread"
+                )
                 connection.peer.evict("")
                 self._guarded(connection, self._settle, connection)
 
@@ -451,10 +445,10 @@ class Connections:
         try:
             self._listener.restore()  # closes the old socket, which removes it from the epoll
         except TtmemError as problem:
-            self._owner.warn("no socket", f"clients can no longer connect: {problem}")
+            self._log.problem("no socket", f"clients can no longer connect: {problem}")
             return
         self._listening = False
-        self._owner.warn("socket", f"{self._listener.path} was removed; it has been created again")
+        self._log.problem("socket", f"{self._listener.path} was removed; it has been created again")
 
     def _accept(self) -> None:
         for _ in range(ACCEPTS_PER_TURN):
@@ -463,7 +457,7 @@ class Connections:
             except (BlockingIOError, InterruptedError):
                 return
             except OSError as problem:
-                self._owner.warn("accept", f"cannot accept a connection: {problem.strerror}")
+                self._log.problem("accept", f"cannot accept a connection: {problem.strerror}")
                 if not self._make_place(0):  # without a pause the loop would spin
                     self.unwatch(self._listener.socket.fileno())
                     self._listening = False
@@ -478,14 +472,14 @@ class Connections:
         user = self._users.get(uid)
         if user is None:
             self._users[uid] = user = User(uid)
-        peer = Peer(connection, pid, uid, self._owner)
+        peer = Peer(connection, pid, uid, self._sink)
         added = Connection(peer, user, connection.fileno())
         self._open[added.number] = added
         user.querying[added] = None
         self._epoll.register(added.number, added.mask)
 
     def _refuse(self, connection: socket.socket, uid: int) -> None:
-        self._owner.limit(uid, "a connection was refused: too many are open")
+        self._limits.note(user_title(uid), "a connection was refused: too many are open")
         with suppress(OSError):
             first = connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
             if first == frames.MAGIC[:1]:
@@ -516,7 +510,7 @@ class Connections:
             connection = next(iter(user.reporting), None)
         if connection is None:
             return False
-        self._owner.limit(user.uid, "an idle connection was closed: too many are open")
+        self._limits.note(user_title(user.uid), "an idle connection was closed: too many are open")
         connection.peer.evict(f"too many connections are open, most of them of uid {user.uid}")
         self._guarded(connection, self._settle, connection)
         return True

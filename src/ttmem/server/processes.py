@@ -51,6 +51,8 @@ class ProcessTable:
         self._owners: dict[int, ProcessRecord] = {}  # by pidfd
         self._by_peer: dict[Peer, ProcessRecord] = {}
         self._peers: dict[int, dict[Peer, None]] = {}  # by account index
+        # By account index: when it was asked to resend, and the pause then.
+        self._asked: dict[int, tuple[float, float]] = {}
 
     def find(self, peer: Peer) -> ProcessRecord | None:
         """The account of a peer that has reported something."""
@@ -166,6 +168,22 @@ class ProcessTable:
         same = self._by_pid.get(peer.pid, ()) if peer.pid > 0 else ()
         return next((process for process in same if runs_another_program(process.facts)), None)
 
+    def ask_to_resend(self) -> list[Peer]:
+        """Asks clients to send everything again once there is space for what was refused; returns those connections.
+
+        To be called once a second. Each is asked separately, and less and less often while that does not help.
+        """
+        now = time.monotonic()
+        asked: list[Peer] = []
+        before, self._asked = self._asked, {}
+        for account, why in self._books.incomplete():
+            when, pause = before.get(account.index, (now, 0.0))
+            if now - when >= pause:
+                asked += [peer for peer in self.peers_of(account) if peer.tell(Frame.RESEND, why)]
+                when, pause = now, min(max(FIRST_PAUSE, 2 * pause), LONGEST_PAUSE)
+            self._asked[account.index] = when, pause
+        return asked
+
     def _lives(self, process: ProcessRecord) -> bool:
         if process.pid == 0:
             return self.connected(process)
@@ -219,32 +237,6 @@ def has_ended(handle: int) -> bool:
     poll = select.poll()  # select() knows no descriptor beyond 1,023
     poll.register(handle, select.POLLIN)
     return bool(poll.poll(0))
-
-
-class Resends:
-    """Asks clients to send everything again once there is space for what was refused.
-
-    Each client is asked separately, and less and less often while that does not help.
-    """
-
-    def __init__(self, books: Books, processes: ProcessTable) -> None:
-        self._books = books
-        self._processes = processes
-        self._asked: dict[int, tuple[float, float]] = {}  # by account: when, and the pause then
-
-    def ask(self) -> list[Peer]:
-        """To be called once a second; returns the connections that were asked."""
-        now = time.monotonic()
-        asked: list[Peer] = []
-        before, self._asked = self._asked, {}
-        for account, why in self._books.incomplete():
-            when, pause = before.get(account.index, (now, 0.0))
-            if now - when >= pause:
-                peers = self._processes.peers_of(account)
-                asked += [peer for peer in peers if peer.tell(Frame.RESEND, why)]
-                when, pause = now, min(max(FIRST_PAUSE, 2 * pause), LONGEST_PAUSE)
-            self._asked[account.index] = when, pause
-        return asked
 
 
 def name_in(document: Mapping[str, Any], key: str) -> str | None:
