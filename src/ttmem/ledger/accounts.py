@@ -15,7 +15,6 @@ from ttmem.events import (
 )
 from ttmem.events.record import of_source
 from ttmem.ledger import anomalies
-from ttmem.ledger.anomalies import Faults
 from ttmem.ledger.counters import CounterBooks, same
 from ttmem.ledger.details import RecentEvents
 from ttmem.ledger.devices import DeviceRecord
@@ -23,7 +22,7 @@ from ttmem.ledger.journal import JournaledLedger
 from ttmem.ledger.processes import MAX_LEFT_BEHIND, ProcessRecord, holding
 from ttmem.ledger.register import FULL, MAX_LOGICAL_ID, DeviceDefaults, DeviceRegister, NoDefaults
 from ttmem.ledger.rows import device_sums, event_rows, held, with_counter_rows
-from ttmem.ledger.shares import ACCOUNTS, TEXT, Limits, Say, Shares
+from ttmem.ledger.shares import ACCOUNTS, TEXT, Omissions, Say, Shares
 from ttmem.procfs import ProcessFacts
 from ttmem.snapshots import LeftBehind
 from ttmem.wire.rows import AccountRow, FindingCode, FindingRow, flat_rows
@@ -50,8 +49,8 @@ class Accounts:
         self.native = JournaledLedger(max_live, seed=int.from_bytes(os.urandom(8), "little"))
         self.max_live = min(max_live, MOST_LIVE)
         self.processes: dict[int, ProcessRecord] = {}
-        self.limits = Limits(say)
-        self._shares = Shares(self.limits)
+        self.omissions = Omissions(say)
+        self._shares = Shares(self.omissions)
         self._register = DeviceRegister(self.native, defaults or NoDefaults(), self._shares)
         self.devices = self._register.devices
         self.counters = CounterBooks(self._register, self.processes)
@@ -63,7 +62,6 @@ class Accounts:
         self._rejected_seen = 0
         self._findings_said: set[tuple[int, int, int]] = set()
         self.recent = RecentEvents()
-        self.faults = Faults(say)
 
     def open_process(
         self, facts: ProcessFacts, source: str = "socket", part_of: ProcessRecord | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 
 from ttmem.events import (
@@ -28,7 +28,6 @@ from ttmem.fast_dataclasses import dataclass, replace
 from ttmem.ledger.context import Context, DeviceContext, ProcessContext, l1_map
 from ttmem.ledger.details import Reporter
 from ttmem.ledger.processes import ProcessRecord
-from ttmem.ledger.shares import Say
 from ttmem.sizes import human
 from ttmem.snapshots import Anomaly, CrossCheck, L1Map
 from ttmem.wire.rows import FindingCode, FindingRow, Reject
@@ -302,33 +301,3 @@ def _asked(kind_number: int, size: int, message: str, l1: L1Map | None) -> str:
     if end is None or l1 is None or end <= l1.base:
         return f"in {kind}"
     return f"{human(end - l1.base)} of {kind} on each core"
-
-
-MOST = 64  # sources that are told apart
-LONGEST = 200  # characters of an error
-
-
-class Faults:
-    """Counts errors by connection, region or device, and reports each."""
-
-    def __init__(self, say: Say) -> None:
-        self._say = say
-        self._times: Counter[str] = Counter()
-        self._last: dict[str, str] = {}
-
-    def note(self, what: str, problem: Exception) -> None:
-        """`what` names the connection, region or device."""
-        if what not in self._times and len(self._times) >= MOST:
-            what = "others"
-        self._times[what] += 1
-        self._last[what] = f"{type(problem).__name__}: {problem}"[:LONGEST]
-        self._say(f"fault/{what}", self._sentence(what))
-
-    def anomalies(self) -> list[Anomaly]:
-        """For every snapshot, because something is missing from it."""
-        return [Anomaly("fault", self._sentence(what)) for what in self._times]
-
-    def _sentence(self, what: str) -> str:
-        times = self._times[what]
-        often = "" if times == 1 else f", {times:,} times"
-        return f"ttmem could not handle {what} and leaves it out ({self._last[what]}{often})"

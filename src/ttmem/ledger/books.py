@@ -152,7 +152,7 @@ class Books(Accounts):
 
         def fault(what: str, problem: Exception) -> None:
             found.append(what)
-            self.faults.note(what, problem)
+            self.omissions.fault(what, problem)
 
         snapshot = build(self.native, self.context(host), now, fault)
         return replace(snapshot, remarks=self._remarks()) if found else snapshot
@@ -200,7 +200,7 @@ class Books(Accounts):
 
     def _remarks(self) -> tuple[Anomaly, ...]:
         said = self._relevant(self.counters.remarks)
-        return (*said, *self.faults.anomalies(), *self.limits.anomalies())
+        return (*said, *self.omissions.anomalies())
 
     def _relevant(self, remarks: Iterable[Remark]) -> Iterator[Anomaly]:
         for remark in remarks:

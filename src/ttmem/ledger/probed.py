@@ -169,7 +169,7 @@ class ProbedProcesses:
         return faulty
 
     def _set_aside(self, path: str, problem: Exception, now: int) -> None:
-        self._accounts.faults.note(f"the region {path}", problem)
+        self._accounts.omissions.fault(f"the region {path}", problem)
         self._faulty.append(path)
         if len(self._refused) >= MOST_REFUSED:  # of those that never came back
             self._refused.clear()

@@ -149,7 +149,7 @@ class Connections:
     ) -> None:
         self._listener = listener
         self._sink, self._forget = sink, forget
-        self._faults, self._limits, self._log = books.faults, books.limits, log
+        self._omissions, self._log = books.omissions, log
         self._trusted = {0, os.geteuid()}
         keep_freed_memory()
         self.most = _most_connections()
@@ -389,7 +389,7 @@ class Connections:
                 self._fault(connection.peer, another)
 
     def _fault(self, peer: Peer, problem: Exception) -> None:
-        self._faults.note(f"a connection of pid {peer.pid}, {peer.protocol}", problem)
+        self._omissions.fault(f"a connection of pid {peer.pid}, {peer.protocol}", problem)
 
     # -- limits of a user --------------------------------------------------------------------------------------
 
@@ -398,7 +398,7 @@ class Connections:
         user.unfinished += peer.unfinished - connection.unfinished
         connection.unfinished = peer.unfinished
         if user.unfinished > MAX_UNFINISHED and connection.unfinished:
-            self._limits.note(
+            self._omissions.limit(
                 user_title(user.uid), "a connection was closed: too many frames are incomplete"
             )
             peer.evict(
@@ -428,7 +428,7 @@ class Connections:
             before, connection.sent_before = connection.sent_before, connection.peer.sent
             slow = before is not None and connection.peer.sent - before < LEAST_READ
             if slow and user in self._over:
-                self._limits.note(
+                self._omissions.limit(
                     user_title(user.uid), "a connection was closed: too many answers are unread"
                 )
                 connection.peer.evict("")
@@ -479,7 +479,7 @@ class Connections:
         self._epoll.register(added.number, added.mask)
 
     def _refuse(self, connection: socket.socket, uid: int) -> None:
-        self._limits.note(user_title(uid), "a connection was refused: too many are open")
+        self._omissions.limit(user_title(uid), "a connection was refused: too many are open")
         with suppress(OSError):
             first = connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
             if first == frames.MAGIC[:1]:
@@ -510,7 +510,9 @@ class Connections:
             connection = next(iter(user.reporting), None)
         if connection is None:
             return False
-        self._limits.note(user_title(user.uid), "an idle connection was closed: too many are open")
+        self._omissions.limit(
+            user_title(user.uid), "an idle connection was closed: too many are open"
+        )
         connection.peer.evict(f"too many connections are open, most of them of uid {user.uid}")
         self._guarded(connection, self._settle, connection)
         return True

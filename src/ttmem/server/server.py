@@ -176,7 +176,7 @@ class Server:
         try:
             act(*given, **named)
         except Exception as problem:
-            self.books.faults.note(what, problem)
+            self.books.omissions.fault(what, problem)
 
     def _take_counters(self, watcher: CounterWatcher) -> None:
         reading = watcher.take()
