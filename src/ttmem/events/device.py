@@ -127,14 +127,6 @@ class DeviceDeclaration:
             return Banks(self.dram_banks, self.trace_bank_size, base)
         return Banks(None, None, None)
 
-    @property
-    def l1_shared(self) -> int | None:
-        """What L1, L1_SMALL and circular buffers share: `l1_capacity`, else the sum of its regions."""
-        if self.l1_capacity is not None:
-            return self.l1_capacity
-        l1 = self.banks(MemoryKind.L1).capacity
-        return None if l1 is None else l1 + (self.banks(MemoryKind.L1_SMALL).capacity or 0)
-
     def to_json(self) -> dict[str, Any]:
         values = ((name, getattr(self, name)) for name in self.__match_args__)
         return {name: value for name, value in values if value is not None}

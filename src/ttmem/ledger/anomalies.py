@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ttmem.events import (
     EVENT_SIZE,
@@ -25,12 +25,13 @@ from ttmem.events.runtime_messages import (
     verdict,
 )
 from ttmem.fast_dataclasses import dataclass, replace
-from ttmem.ledger.context import Context, DeviceContext, ProcessContext, l1_map
+from ttmem.ledger.context import Context, DeviceContext, ProcessContext, l1_capacity, l1_map
 from ttmem.ledger.details import Reporter
 from ttmem.ledger.processes import ProcessRecord
+from ttmem.ledger.rows import held
 from ttmem.sizes import human
-from ttmem.snapshots import Anomaly, CrossCheck, L1Map
-from ttmem.wire.rows import FindingCode, FindingRow, Reject
+from ttmem.snapshots import Anomaly, CrossCheck, L1Map, Memory
+from ttmem.wire.rows import AccountRow, DeviceRow, FindingCode, FindingRow, Reject
 
 _SENTENCES = {
     FindingCode.UNKNOWN_FREE: "buffers freed that were never seen allocated (older than the server, or freed long ago)",
@@ -97,7 +98,7 @@ def over_capacity(
     return Anomaly("over_capacity", text, culprit[1] if culprit else None, used - capacity)
 
 
-def peak_over_capacity(what: str, peak: int, capacity: int, largest: int = 0) -> Anomaly:
+def _peak_over_capacity(what: str, peak: int, capacity: int, largest: int = 0) -> Anomaly:
     """A peak above the capacity: the reports once exceeded it, or the capacity, once `largest`, has shrunk since."""
     if peak <= largest:
         text = (
@@ -110,6 +111,71 @@ def peak_over_capacity(what: str, peak: int, capacity: int, largest: int = 0) ->
             " allocated now"
         )
     return Anomaly("peak_over_capacity", text, bytes=peak - capacity)
+
+
+_L1_USED = "L1 with L1_SMALL and circular buffers"
+_BOTH_COUNT = (
+    "; L1 buffers may lie where cached programs that are not running have circular buffers, which is legal, and both"
+    " count"
+)
+
+
+def _running(memory: Memory, capacity: int) -> str:
+    """What L1 is in use with the circular buffers of the programs that ran last alone, if that fits."""
+    if memory.cb.resident is None:
+        return ""
+    used = memory.l1.held + memory.l1_small.held + memory.cb.resident
+    return (
+        f"; with those of programs that ran last alone it is {human(used)}"
+        if used <= capacity
+        else ""
+    )
+
+
+def capacity_anomalies(
+    device: DeviceContext,
+    memory: Memory,
+    sums: DeviceRow,
+    l1_peak: int | None,
+    rows: list[AccountRow],
+    processes: Mapping[int, ProcessContext],
+) -> list[Anomaly]:
+    """What is held, or once was, above what can be allocated."""
+
+    def culprit(shares: Sequence[int]) -> tuple[str, int, int]:
+        most, row = max(zip(shares, rows, strict=True), key=lambda pair: pair[0])
+        process = processes[row.process]
+        return process.title, process.pid, most
+
+    out = []
+    for kind, use in (
+        (MemoryKind.DRAM, memory.dram),
+        (MemoryKind.TRACE, memory.trace),
+        (MemoryKind.L1_SMALL, memory.l1_small),
+        (MemoryKind.L1, memory.l1),
+    ):
+        if use.capacity is None:
+            continue
+        if use.held > use.capacity:
+            holder = culprit([row.held[kind] for row in rows])
+            out.append(over_capacity(kind.name, use.held, use.capacity, holder, 0))
+        elif use.peak is not None and use.peak > use.capacity:
+            largest = device.largest[kind]
+            out.append(_peak_over_capacity(kind.name, use.peak, use.capacity, largest))
+    # If it is unknown how the device was opened, the total is still an upper bound.
+    l1 = l1_capacity(device.declaration)
+    l1 = device.declaration.l1_most if l1 is None else l1
+    if l1 is not None and sums.l1_used > l1:
+        by_demand = sum(row.cb_demand for row in rows if row.cb_unplaced or row.cb_map_full)
+        holder = culprit([held(row).l1_used for row in rows])
+        anomaly = over_capacity(_L1_USED, sums.l1_used, l1, holder, by_demand)
+        if not by_demand and memory.cb.used and memory.l1.held:
+            anomaly = replace(anomaly, text=anomaly.text + _BOTH_COUNT + _running(memory, l1))
+        out.append(anomaly)
+    elif l1 is not None and l1_peak is not None and l1_peak > l1:
+        anomaly = _peak_over_capacity(_L1_USED, l1_peak, l1)
+        out.append(replace(anomaly, text=anomaly.text + _BOTH_COUNT))
+    return out
 
 
 def disputed(who: str, user: str | None, pid: int, what: str) -> Anomaly:

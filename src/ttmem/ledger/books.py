@@ -18,7 +18,7 @@ from ttmem.fast_dataclasses import NamedTuple, replace
 from ttmem.ledger import anomalies
 from ttmem.ledger.accounts import Accounts
 from ttmem.ledger.build import build
-from ttmem.ledger.context import Context, DeviceContext
+from ttmem.ledger.context import Context, DeviceContext, l1_capacity
 from ttmem.ledger.details import Details
 from ttmem.ledger.devices import DeviceRecord
 from ttmem.ledger.peaks import with_peaks
@@ -226,7 +226,7 @@ class Books(Accounts):
             held,
             cb_used,
             None if device.by_counters else footprint,
-            device.declaration.l1_total or device.declaration.l1_shared,
+            device.declaration.l1_total or l1_capacity(device.declaration),
             declared if declared is not None or not time else ring or None,
             occupied if time else None,
             programs if time else None,

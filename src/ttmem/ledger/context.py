@@ -14,6 +14,14 @@ from ttmem.workloads import Workload
 T = TypeVar("T")
 
 
+def l1_capacity(declared: DeviceDeclaration) -> int | None:
+    """What L1, L1_SMALL and circular buffers share."""
+    if declared.l1_capacity is not None:
+        return declared.l1_capacity
+    l1 = declared.banks(MemoryKind.L1).capacity
+    return None if l1 is None else l1 + (declared.banks(MemoryKind.L1_SMALL).capacity or 0)
+
+
 def l1_map(declared: DeviceDeclaration, one_layout: bool) -> L1Map | None:
     """The boundaries in the L1 of each core, as far as they were declared.
 
