@@ -15,7 +15,7 @@ from time import monotonic
 from ttmem.clock import log_line
 from ttmem.ledger import Books, ProcessRecord
 from ttmem.ledger.shares import unlimited_users
-from ttmem.sizes import human
+from ttmem.sizes import human, several
 from ttmem.snapshots import LeftBehind, Snapshot
 from ttmem.text import printable
 from ttmem.wire.rows import AccountRow
@@ -288,12 +288,12 @@ def summary(snapshot: Snapshot, connections: int, live: int, lost_lines: int) ->
     """A sentence about everything, then one for each device."""
     losses = snapshot.losses
     yield (
-        f"summary: {_count(len(snapshot.devices), 'device')},"
-        f" {_count(len(snapshot.processes), 'process', 'es')},"
-        f" {_count(connections, 'connection')}, {_count(live, 'live entr', 'ies', 'y')},"
-        f" {_count(losses.rejected_records, 'record')} rejected,"
-        f" {_count(losses.dropped_events, 'event')} dropped"
-        + (f", {_count(lost_lines, 'line')} of output dropped" if lost_lines else "")
+        f"summary: {several(len(snapshot.devices), 'device')},"
+        f" {several(len(snapshot.processes), 'process', 'processes')},"
+        f" {several(connections, 'connection')}, {several(live, 'live entry', 'live entries')},"
+        f" {several(losses.rejected_records, 'record')} rejected,"
+        f" {several(losses.dropped_events, 'event')} dropped"
+        + (f", {several(lost_lines, 'line')} of output dropped" if lost_lines else "")
     )
     for device in snapshot.devices:
         memory = device.memory
@@ -306,10 +306,6 @@ def summary(snapshot: Snapshot, connections: int, live: int, lost_lines: int) ->
         )
 
 
-def _count(number: int, word: str, many: str = "s", one: str = "") -> str:
-    return f"{number:,} {word}{one if number == 1 else many}"
-
-
 def released(left: LeftBehind | None, rows: Iterable[AccountRow] = ()) -> str:
     """What a dead process held, and by its accounts how many kernels it had loaded."""
     parts = [
@@ -319,5 +315,5 @@ def released(left: LeftBehind | None, rows: Iterable[AccountRow] = ()) -> str:
     rows = list(rows)
     if kernels := sum(sum(row.kernels) for row in rows):
         footprint = human(sum(sum(row.footprint) for row in rows))
-        parts.append(f"{_count(kernels, 'kernel')}, {footprint} if resident everywhere")
+        parts.append(f"{several(kernels, 'kernel')}, {footprint} if resident everywhere")
     return "; ".join(parts) or "nothing"
