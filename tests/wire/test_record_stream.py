@@ -24,7 +24,7 @@ from ttmem.wire.historical import (
 PID = 4242
 
 
-def report(number: int, kind: Message = Message.ALLOC) -> Head:
+def report(number: int, kind: Op = Op.ALLOC) -> Head:
     return Head(kind, 0, 4096, 1, PID, 0x1000 + number)
 
 
@@ -44,7 +44,7 @@ def is_end(item: Item) -> bool:
 def test_a_plain_report_becomes_an_event() -> None:
     stream = RecordStream(PID)
     items = stream.feed(
-        encode(144, report(1)) + encode(144, Head(Message.KERNEL_LOAD, 2, 917_504, 1, PID, 7))
+        encode(144, report(1)) + encode(144, Head(Op.KERNEL_LOAD, 2, 917_504, 1, PID, 7))
     )
 
     alloc, load = events(items)
@@ -62,7 +62,7 @@ def test_a_plain_report_becomes_an_event() -> None:
 @given(cuts=st.lists(st.integers(1, 400), max_size=30))
 @settings(max_examples=60, deadline=None)
 def test_any_cut_of_the_stream_gives_the_same_events(size: int, cuts: list[int]) -> None:
-    heads = [report(n, Message.FREE if n % 3 else Message.ALLOC) for n in range(12)]
+    heads = [report(n, Op.FREE if n % 3 else Op.ALLOC) for n in range(12)]
     data = b"".join(encode(size, head) for head in heads)
     stream = RecordStream(PID)
     items: list[Item] = []
@@ -250,10 +250,10 @@ def test_messages_of_the_helpers_in_a_container_name_a_pid_that_the_server_does_
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("kind", [Message.CB_ALLOC, Message.KERNEL_LOAD])
+@pytest.mark.parametrize("kind", [Op.CB_ALLOC, Op.KERNEL_LOAD])
 @pytest.mark.parametrize("id", [PID, PID + 1])
 def test_a_record_of_which_32_bytes_have_come_is_no_message_of_the_helpers(
-    size: int, kind: Message, id: int
+    size: int, kind: Op, id: int
 ) -> None:
     record = encode(size, Head(kind, 0, 4096, 1, PID, id))
     stream = RecordStream(PID)

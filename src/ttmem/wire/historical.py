@@ -64,17 +64,13 @@ TAILS: dict[int, tuple[Struct, tuple[str, ...]]] = {
 
 
 class Message(IntEnum):
-    ALLOC = 1
-    FREE = 2
+    """The types of messages that are no events; those of events are in `ttmem.events.Op`."""
+
     QUERY = 3
     RESPONSE = 4
     DUMP_REMAINING = 5
     DEVICE_INFO_QUERY = 6
     DEVICE_INFO_RESPONSE = 7
-    CB_ALLOC = 8
-    CB_FREE = 9
-    KERNEL_LOAD = 10
-    KERNEL_UNLOAD = 11
     DUMP_KERNELS = 12
 
 
