@@ -8,7 +8,7 @@ from typing import Any
 
 from ttmem._native import Ledger
 from ttmem.errors import BadInput
-from ttmem.events import Amounts, DeviceDeclaration, KernelType, MemoryKind
+from ttmem.events import Amounts, KernelType, MemoryKind
 from ttmem.hw import bus_of, find_board, galaxy_position
 from ttmem.ledger.anomalies import (
     capacity_anomalies,
@@ -144,7 +144,11 @@ class _Builder:
         found: Iterable[Anomaly],
     ) -> Device:
         sums, unknown = with_peaks(sums, device.peaks)
-        peaks = unknown if self.context.watchful else _unwatched(device, rows)
+        peaks = unknown
+        # Counters have no history: whoever reads them occasionally does not know what they were in between.
+        if not self.context.watchful:
+            by_counters = device.counted or _by_counters(device, rows)
+            peaks = frozenset(range(L1 + 1) if by_counters else ())
         memory = self._memory(index, device, sums, rows, peaks)
         l1_missed = device.l1_peak_missed or L1 in peaks
         l1_peak = None if l1_missed else sums.l1_peak
@@ -173,7 +177,8 @@ class _Builder:
             ),
             failed_allocations=device.failed_allocations,
             remote=False if declared.pci and declared.remote is None else declared.remote,
-            position=declared.position or _position(declared),
+            position=declared.position
+            or galaxy_position(find_board(declared.board or ""), bus_of(declared.pci)),
         )
 
     def _memory(
@@ -352,16 +357,6 @@ def _union(masks: Iterable[bytes]) -> int:
 def _by_counters(device: DeviceContext, rows: list[AccountRow]) -> bool:
     """Whether part of it comes from counters, so that only sums of requested bytes are known."""
     return any(isinstance(row, CounterRow) for row in rows) or (device.by_counters and not rows)
-
-
-def _unwatched(device: DeviceContext, rows: list[AccountRow]) -> frozenset[int]:
-    """Counters have no history: whoever reads them occasionally does not know what they were in between."""
-    everything = frozenset(range(L1 + 1))
-    return everything if device.counted or _by_counters(device, rows) else frozenset()
-
-
-def _position(declared: DeviceDeclaration) -> str | None:
-    return galaxy_position(find_board(declared.board or ""), bus_of(declared.pci))
 
 
 def _cache_entries(sums: DeviceRow, rows: list[AccountRow]) -> int | None:

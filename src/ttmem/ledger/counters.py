@@ -39,11 +39,6 @@ class Account:
     slot: ProcessSample
     _context: CounterContext | None = None  # made once per reading
 
-    @property
-    def here(self) -> bool:
-        """Whether its pid is one of this host."""
-        return self.slot.owner is not Owner.ELSEWHERE
-
     def context(self, owner: ProcessRecord | None, odd: bool) -> CounterContext:
         """As plain values; `owner` is the account of the process with events, if there is one."""
         index = self.process.index if owner is None else owner.index
@@ -124,7 +119,14 @@ class CounterBooks:
         self._commands = {of: self._commands.get(of) or _last_command(of, known) for of in dead}
         self.accounts = [account for some in accounts.values() for account in some.values()]
         self._ghosts = tuple(
-            _ghost(names[of], held, self._deaths[of[0]] or None, of[1], self._commands[of])
+            LeftBehind(
+                pid=names[of].pid,
+                command=self._commands[of] or names[of].name,
+                died_ns=self._deaths[of[0]] or None,
+                devices=held,
+                ghost=True,
+                user=of[1],
+            )
             for of, held in dead.items()
         )
 
@@ -232,8 +234,9 @@ class CounterBooks:
             facts = account.process.facts
             found = (
                 p
-                for p in (by_pid.get(facts.pid, ()) if account.here else ())
-                if same(p.facts, facts.pid, facts.start_time_ns)
+                for p in by_pid.get(facts.pid, ())
+                if account.slot.owner is not Owner.ELSEWHERE  # its pid is not one of this host
+                and same(p.facts, facts.pid, facts.start_time_ns)
             )
             yield account, next(found, None)
 
@@ -289,13 +292,3 @@ def _last_command(of: Slots, known: Mapping[Identity, ProcessRecord]) -> str | N
     (pid, *_), user = of
     found = (one.facts for key, one in known.items() if key[0] == pid and one.facts.user == user)
     return next((facts.command for facts in found), None)
-
-
-def _ghost(
-    process: ProcessSample,
-    devices: Mapping[str, Amounts],
-    died: int | None,
-    user: str | None,
-    command: str | None,
-) -> LeftBehind:
-    return LeftBehind(process.pid, command or process.name, died, devices, ghost=True, user=user)

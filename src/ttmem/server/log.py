@@ -8,7 +8,7 @@ import os
 import select
 import threading
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from time import monotonic
 
@@ -267,9 +267,8 @@ class EventLines:
 
         self._books.apply(process, data, offset, length, now, apply_in_words)
 
-    def died(self, pid: int, rows: Iterable[AccountRow]) -> None:
+    def died(self, pid: int, rows: Sequence[AccountRow]) -> None:
         """The release of a dead process; `rows` are its accounts."""
-        rows = list(rows)
         removed = {
             "buffers": (sum(sum(r.counts) for r in rows), sum(sum(r.requested) for r in rows)),
             "CBs": (sum(r.cb_count for r in rows), sum(r.cb_demand for r in rows)),
@@ -306,13 +305,12 @@ def summary(snapshot: Snapshot, connections: int, live: int, lost_lines: int) ->
         )
 
 
-def released(left: LeftBehind | None, rows: Iterable[AccountRow] = ()) -> str:
+def released(left: LeftBehind | None, rows: Sequence[AccountRow] = ()) -> str:
     """What a dead process held, and by its accounts how many kernels it had loaded."""
     parts = [
         f"{human(held.dram)} DRAM, {human(held.l1_used)} L1 used, {human(held.trace)} TRACE on device {device}"
         for device, held in (left.devices.items() if left else ())
     ]
-    rows = list(rows)
     if kernels := sum(sum(row.kernels) for row in rows):
         footprint = human(sum(sum(row.footprint) for row in rows))
         parts.append(f"{several(kernels, 'kernel')}, {footprint} if resident everywhere")

@@ -49,23 +49,16 @@ class ProcessTable:
         self._by_user: dict[str | None, dict[ProcessRecord, None]] = {}  # to be polled, in turn
         self._handles: dict[int, int] = {}  # process index -> pidfd
         self._owners: dict[int, ProcessRecord] = {}  # by pidfd
-        self._by_peer: dict[Peer, ProcessRecord] = {}
+        self.by_peer: dict[Peer, ProcessRecord] = {}  # accounts of those that have reported
         self._peers: dict[int, dict[Peer, None]] = {}  # by account index
         # By account index: when it was asked to resend, and the pause then.
         self._asked: dict[int, tuple[float, float]] = {}
 
-    def find(self, peer: Peer) -> ProcessRecord | None:
-        """The account of a peer that has reported something."""
-        return self._by_peer.get(peer)
-
     def attach(self, peer: Peer) -> tuple[ProcessRecord, int | None]:
-        """The account of a peer that reports, and a new pidfd to watch, if one was opened.
+        """The account of a peer that reports for the first time, and a new pidfd to watch, if one was opened.
 
         ValueError if the process has too many reporters.
         """
-        known = self._by_peer.get(peer)
-        if known is not None:
-            return known, None
         handle, facts = _identify(peer)
         if handle is not None and len(self._handles) >= self._max_handles:
             os.close(handle)
@@ -93,7 +86,7 @@ class ProcessTable:
                 handle = None
             account = self._account(process, peer)
         account.connections += 1
-        self._by_peer[peer] = account
+        self.by_peer[peer] = account
         self._peers.setdefault(account.index, {})[peer] = None
         return account, handle
 
@@ -111,7 +104,7 @@ class ProcessTable:
 
     def detach(self, peer: Peer) -> ProcessRecord | None:
         """Forgets a closed connection; its account keeps what it holds."""
-        account = self._by_peer.pop(peer, None)
+        account = self.by_peer.pop(peer, None)
         if account is not None:
             account.connections -= 1
             _drop(self._peers, account.index, peer)
@@ -130,7 +123,7 @@ class ProcessTable:
 
     def before(self, peer: Peer) -> Peer | None:
         """The open connection of the same reporter that came before this one."""
-        peers = self._peers[self._by_peer[peer].index]
+        peers = self._peers[self.by_peer[peer].index]
         return next((other for other in reversed(peers) if other is not peer), None)
 
     def connected(self, process: ProcessRecord) -> bool:
@@ -163,8 +156,6 @@ class ProcessTable:
 
     def before_exec(self, peer: Peer) -> ProcessRecord | None:
         """The record of the process of a new connection from before its exec of another program."""
-        if peer in self._by_peer:
-            return None
         same = self._by_pid.get(peer.pid, ()) if peer.pid > 0 else ()
         return next((process for process in same if runs_another_program(process.facts)), None)
 

@@ -300,7 +300,7 @@ class Server:
     # -- input of peers (Receiver) -------------------------------------------------------------------------------
 
     def _account(self, peer: Peer) -> ProcessRecord:
-        known = self._processes.find(peer)
+        known = self._processes.by_peer.get(peer)
         if known is not None:
             return known
         before = self._processes.before_exec(peer)
