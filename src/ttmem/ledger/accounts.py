@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable
 from ttmem.events import (
     EVENT_SIZE,
     NO_POSITION,
-    Amounts,
     DeviceDeclaration,
     Event,
 )
@@ -130,13 +129,6 @@ class Accounts:
         """Discards what the process has reported so far."""
         self.native.begin_resync(account.index)
         self.native.end_resync(account.index)
-
-    def held(self) -> dict[int, dict[str, Amounts]]:
-        """What each process holds on each device."""
-        out: dict[int, dict[str, Amounts]] = {}
-        for row in self.account_rows():
-            out.setdefault(row.process, {})[self.devices[row.device].unique_id] = held(row)
-        return out
 
     def rows_of(self, process: ProcessRecord) -> list[AccountRow]:
         """The rows of one process by its events, without empty ones."""
