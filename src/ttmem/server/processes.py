@@ -44,7 +44,6 @@ class ProcessTable:
         self._books = books
         self._max_handles = max_handles
         self._by_identity: dict[tuple[int, int | None], ProcessRecord] = {}
-        self._identities: dict[int, tuple[int, int | None]] = {}  # by process index
         self._by_pid: dict[int, dict[ProcessRecord, None]] = {}
         self._by_user: dict[str | None, dict[ProcessRecord, None]] = {}  # to be polled, in turn
         self._handles: dict[int, int] = {}  # process index -> pidfd
@@ -63,18 +62,15 @@ class ProcessTable:
         if handle is not None and len(self._handles) >= self._max_handles:
             os.close(handle)
             handle = None
-        if facts is not None:
-            identity = facts.pid, facts.start_time_ns
-        else:  # not known to be the same as another one: each connection counts as a process
+        known = None if facts is None else self._by_identity.get(_identity(facts))
+        if known is None:
+            # Not known to be the same as another one: each connection counts as a process.
             pid = peer.pid if handle is not None else 0
-            facts = ProcessFacts(pid, None, user_name(peer.uid), None)
-            identity = pid, -id(peer)
-        process = self._by_identity.get(identity)
-        if process is None:
-            account = process = self._books.open_process(facts)
+            unknown = ProcessFacts(pid, None, user_name(peer.uid), None)
+            account = process = self._books.open_process(facts or unknown)
             account.reporter = peer.reporter
-            self._by_identity[identity] = process
-            self._identities[process.index] = identity
+            if facts is not None:
+                self._by_identity[_identity(facts)] = process
             self._by_pid.setdefault(process.pid, {})[process] = None
             self._by_user.setdefault(process.facts.user, {})[process] = None
             if handle is not None:
@@ -84,7 +80,7 @@ class ProcessTable:
             if handle is not None:
                 os.close(handle)
                 handle = None
-            account = self._account(process, peer)
+            account = self._account(known, peer)
         account.connections += 1
         self.by_peer[peer] = account
         self._peers.setdefault(account.index, {})[peer] = None
@@ -131,9 +127,8 @@ class ProcessTable:
 
     def forget(self, process: ProcessRecord) -> int | None:
         """Drops a process that has ended, except its connections; returns its pidfd for the caller to close."""
-        identity = self._identities.pop(process.index, None)
-        if identity is not None:
-            del self._by_identity[identity]
+        if self._by_identity.get(_identity(process.facts)) is process:
+            del self._by_identity[_identity(process.facts)]
         _drop(self._by_pid, process.pid, process)
         _drop(self._by_user, process.facts.user, process)
         handle = self._handles.pop(process.index, None)
@@ -191,6 +186,10 @@ def _drop(groups: dict[K, dict[V, None]], key: K, value: V) -> None:
         group.pop(value, None)
         if not group:
             del groups[key]
+
+
+def _identity(facts: ProcessFacts) -> tuple[int, int | None]:
+    return facts.pid, facts.start_time_ns
 
 
 def _identify(peer: Peer) -> tuple[int | None, ProcessFacts | None]:
