@@ -178,8 +178,9 @@ class Books(Accounts):
     def _device_contexts(self) -> Iterator[DeviceContext]:
         found: dict[int, list[Anomaly]] = defaultdict(list)
         for process in self.processes.values():
-            for index, anomaly in unexplained(process):
-                found[index].append(anomaly)
+            if process.probe.doubts:
+                for index, anomaly in unexplained(process):
+                    found[index].append(anomaly)
         for device in self.devices:
             for account, what in device.effective.ignored:
                 who = self.processes[account]
