@@ -23,6 +23,7 @@ from tests.sources.region_writer import Five, Slot, Written
 
 from ttmem.client import AllocationClient, DeviceDeclaration, MemoryKind
 from ttmem.clock import now_ns
+from ttmem.events import Op
 from ttmem.hw import device_spec
 from ttmem.wire.historical import Head, Message, encode
 
@@ -121,7 +122,7 @@ class Historical:
         self._socket.connect(path)
         self._next = 0
 
-    def _send(self, message: Message, size: int = 0, kind: int = 0, number: int = 0) -> None:
+    def _send(self, message: Op | Message, size: int = 0, kind: int = 0, number: int = 0) -> None:
         head = Head(message, HISTORICAL_DEVICE, size, kind, os.getpid(), number)
         self._socket.sendall(encode(144, head))
 
@@ -130,11 +131,11 @@ class Historical:
         if live and chance.random() < (0.8 if len(live) > ENOUGH else 0.4):
             _, kind, number = key = chance.choice([*live])
             live.pop(key)
-            self._send(Message.FREE, 0, KINDS[kind], number)
+            self._send(Op.FREE, 0, KINDS[kind], number)
             return
         self._next += 1
         kind, size = chance.choice([*KINDS]), 32 * chance.randint(1, 64)
-        self._send(Message.ALLOC, size, KINDS[kind], self._next)
+        self._send(Op.ALLOC, size, KINDS[kind], self._next)
         live[f"#{HISTORICAL_DEVICE}", kind, self._next] = size
 
     def settle(self) -> dict[str, Any]:

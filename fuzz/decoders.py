@@ -34,7 +34,7 @@ from ttmem.sources.probe.region import ProbeRegion
 from ttmem.sources.probe.region_file import BadRegion
 from ttmem.sources.socket.peer import Peer
 from ttmem.wire.frames import parse_answer, preamble
-from ttmem.wire.historical import Broken, Head, Item, RecordStream, Reports
+from ttmem.wire.historical import Head, Item, Problem, RecordStream
 
 # Of `fuzz.guided`, which removes it: a fuzzer that ends removes nothing.
 FOLDER = os.environ.get("TTMEM_FUZZ_FOLDER", "/dev/shm")
@@ -123,16 +123,14 @@ def historical(data: bytes) -> None:
     once = [*whole.feed(data), *whole.end()]
     twice = [*parts.feed(data[:cut]), *parts.feed(data[cut:]), *parts.end()]
     for items in (once, twice):
-        assert all(
-            len(item.events) % EVENT_SIZE == 0 for item in items if isinstance(item, Reports)
-        )
-        assert not any(isinstance(item, Broken) for item in items[:-1])
+        assert all(len(item) % EVENT_SIZE == 0 for item in items if isinstance(item, bytes))
+        assert not any(isinstance(item, Problem) and item.ends for item in items[:-1])
     assert not whole.waiting
     assert _events(once) == _events(twice)
 
 
 def _events(items: list[Item]) -> bytes:
-    return b"".join(item.events for item in items if isinstance(item, Reports))
+    return b"".join(item for item in items if isinstance(item, bytes))
 
 
 @dataclass(frozen=True)

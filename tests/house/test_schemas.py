@@ -30,7 +30,8 @@ from tests.probe.watched import Watched
 from tests.sources.region_writer import N300_LOCAL, N300_REMOTE, Slot, Written, add_card, add_n300
 from tests.views.servers import reporting, serving
 from tests.views.test_explain_command import LOG
-from ttmem.wire.historical import Head, Message
+from ttmem.events import Op
+from ttmem.wire.historical import Head
 
 pytestmark = pytest.mark.slow
 
@@ -116,8 +117,8 @@ def test_what_two_schemas_define_under_one_name_is_the_same() -> None:
 
 def test_what_a_simulated_workload_reports_is_as_the_schemas_say(tmp_path: Path) -> None:
     path = tmp_path / "s"
-    unknown_free = Head(Message.FREE, 3, 0, 0, os.getpid(), 0x2000)
-    weights = Head(Message.ALLOC, 3, 1 << 20, 0, os.getpid(), 0x1000)
+    unknown_free = Head(Op.FREE, 3, 0, 0, os.getpid(), 0x2000)
+    weights = Head(Op.ALLOC, 3, 1 << 20, 0, os.getpid(), 0x1000)
     with serving(path, "--board", "n300"), reporting(path, weights, unknown_free):
         code, _, error = finish("simulate", "leak", "--steps", "3", "--rate", "0", "--socket", path)
         assert code == 0, error

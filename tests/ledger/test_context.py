@@ -157,8 +157,8 @@ class World:
         self.books.reset_peak()
 
     def _fault(self) -> None:
-        self.books.faults.note("a connection", ValueError("it is broken"))
-        self.books.limits.note("user eve", "too much")
+        self.books.omissions.fault("a connection", ValueError("it is broken"))
+        self.books.omissions.limit("user eve", "too much")
 
 
 def again(books: Books, now: int) -> Snapshot:

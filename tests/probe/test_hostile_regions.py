@@ -232,7 +232,7 @@ def test_all_regions_of_one_user_leave_space_for_those_of_others(
 
     assert len(faulty) == 1
     assert books.native.live() == 800
-    (told,) = [anomaly.text for anomaly in books.faults.anomalies()]
+    (told,) = [anomaly.text for anomaly in books.omissions.anomalies()]
     assert "the limit per user is 1,000" in told
     assert str(first.folder) in told
 

@@ -16,6 +16,7 @@ from types import TracebackType
 
 from tests.patience import PATIENCE_S, wait_until
 from ttmem.api import snapshot
+from ttmem.events import Op
 from ttmem.snapshots import Device, Snapshot
 from ttmem.wire.historical import HEAD, TAILS, Head, Message, encode
 
@@ -144,7 +145,7 @@ class OldClient:
         self.socket.sendall(encode(self.record_size, head))
 
     def alloc(self, size: int, id: int, kind: int = 1, device: int = 0) -> None:
-        self.send(Message.ALLOC, device, size, kind, id)
+        self.send(Op.ALLOC, device, size, kind, id)
 
     def ask(self, device: int = 0, kind: Message = Message.QUERY) -> dict[str, int]:
         self.send(kind, device)

@@ -10,6 +10,7 @@ import pytest
 from tests.patience import wait_until
 from tests.server.conftest import StartServer
 from tests.server.harness import OldClient, RunningServer, child
+from ttmem.events import Op
 from ttmem.wire.historical import SIZES, Message
 
 MIB = 1 << 20
@@ -47,8 +48,8 @@ def test_host_memory_is_in_no_device_sum(server: RunningServer) -> None:
 def test_system_kernels_have_the_footprints_of_the_original_system(server: RunningServer) -> None:
     with OldClient(server.path) as client:
         for number in range(4):
-            client.send(Message.KERNEL_LOAD, number, 57_344 * 16, FABRIC, 1)
-            client.send(Message.KERNEL_LOAD, number, 47_104 * 2, DISPATCH, 2)
+            client.send(Op.KERNEL_LOAD, number, 57_344 * 16, FABRIC, 1)
+            client.send(Op.KERNEL_LOAD, number, 47_104 * 2, DISPATCH, 2)
         server.sees(lambda picture: sum(d.kernels.loads or 0 for d in picture.devices) == 8)
 
         for device in server.picture().devices:
@@ -143,8 +144,8 @@ def test_seed_004_on_a_real_n300_chip_is_named_as_impossible(start: StartServer)
 def _send_seed_004(client: OldClient) -> None:
     client.alloc(819, 0x1000, kind=1)
     client.alloc(int(1.3 * MIB), 0x2000, kind=3)
-    client.send(Message.CB_ALLOC, 0, int(158.5 * MIB), 0, 0x19D60)
-    client.send(Message.KERNEL_LOAD, 0, int(173.8 * MIB), 0, 1)
+    client.send(Op.CB_ALLOC, 0, int(158.5 * MIB), 0, 0x19D60)
+    client.send(Op.KERNEL_LOAD, 0, int(173.8 * MIB), 0, 1)
 
 
 def test_two_processes_may_use_the_same_buffer_id(server: RunningServer) -> None:
@@ -160,9 +161,9 @@ def test_two_processes_may_use_the_same_buffer_id(server: RunningServer) -> None
 
 def test_frees_of_what_was_never_allocated_change_nothing(server: RunningServer) -> None:
     with OldClient(server.path) as client:
-        client.send(Message.FREE, 0, 0, 0, 0xDEAD)
-        client.send(Message.CB_FREE, 0, 4096, 0, 0xDEAD)
-        client.send(Message.KERNEL_UNLOAD, 0, 4096, 0, 0xDEAD)
+        client.send(Op.FREE, 0, 0, 0, 0xDEAD)
+        client.send(Op.CB_FREE, 0, 4096, 0, 0xDEAD)
+        client.send(Op.KERNEL_UNLOAD, 0, 4096, 0, 0xDEAD)
         answer = client.ask()
 
         assert not any(
@@ -178,11 +179,11 @@ def test_a_repeated_alloc_of_the_same_size_is_one_buffer_with_references(
     with OldClient(server.path) as client:
         for _ in range(3):
             client.alloc(4096, 0x1000)
-        client.send(Message.FREE, id=0x1000)
+        client.send(Op.FREE, id=0x1000)
         assert client.ask()["l1_allocated"] == 4096
 
-        client.send(Message.FREE, id=0x1000)
-        client.send(Message.FREE, id=0x1000)
+        client.send(Op.FREE, id=0x1000)
+        client.send(Op.FREE, id=0x1000)
         assert client.ask()["l1_allocated"] == 0
 
 
@@ -200,12 +201,12 @@ def test_a_reused_id_with_another_size_ends_the_old_buffer_with_an_anomaly(
 def test_circular_buffers_at_one_address_stack(server: RunningServer) -> None:
     with OldClient(server.path) as client:
         for size in (1000, 2000, 2000):
-            client.send(Message.CB_ALLOC, 0, size, 0, 0x19D60)
-        client.send(Message.CB_FREE, 0, 2000, 0, 0x19D60)
+            client.send(Op.CB_ALLOC, 0, size, 0, 0x19D60)
+        client.send(Op.CB_FREE, 0, 2000, 0, 0x19D60)
         assert client.ask()["cb_allocated"] == 3000
 
         client.send(
-            Message.CB_FREE, 0, 0, 0, 0x19D60
+            Op.CB_FREE, 0, 0, 0, 0x19D60
         )  # a client of the first days: no size, so the latest
         assert client.ask()["cb_allocated"] == 1000
 
@@ -292,7 +293,7 @@ def test_without_a_declaration_capacities_are_unknown_and_say_why(server: Runnin
 def test_dumps_are_printed_as_the_original_did_and_are_data_too(server: RunningServer) -> None:
     with OldClient(server.path) as client:
         client.alloc(12 * 1024, 0x3FFFF800, kind=0)
-        client.send(Message.KERNEL_LOAD, 0, 57_344, FABRIC, 9)
+        client.send(Op.KERNEL_LOAD, 0, 57_344, FABRIC, 9)
         client.send(Message.DUMP_REMAINING)
         client.send(Message.DUMP_KERNELS)
         client.ask()

@@ -41,13 +41,13 @@ def read_all(connection: socket.socket) -> bytes:
 @pytest.mark.parametrize(
     ("message", "sentence"),
     [
-        (Head(Message.ALLOC, -1, 4096, 1), "event on device -1 rejected: ids go from 0 to 1023"),
-        (Head(Message.ALLOC, 2**31 - 1, 4096, 1), "event on device 2147483647 rejected"),
-        (Head(Message.ALLOC, 0, 0, 1), "ALLOC on device 0 of 0 bytes rejected: its size is 0"),
-        (Head(Message.ALLOC, 0, 2**63, 1), "rejected: its size is larger than 1 TiB"),
-        (Head(Message.ALLOC, 0, 4096, 9), "rejected: its kind is unknown"),
-        (Head(Message.KERNEL_LOAD, 0, 0, 0), "the size of the binary is expected"),
-        (Head(Message.CB_ALLOC, 0, 0, 0), "CB_ALLOC on device 0 of 0 bytes rejected"),
+        (Head(Op.ALLOC, -1, 4096, 1), "event on device -1 rejected: ids go from 0 to 1023"),
+        (Head(Op.ALLOC, 2**31 - 1, 4096, 1), "event on device 2147483647 rejected"),
+        (Head(Op.ALLOC, 0, 0, 1), "ALLOC on device 0 of 0 bytes rejected: its size is 0"),
+        (Head(Op.ALLOC, 0, 2**63, 1), "rejected: its size is larger than 1 TiB"),
+        (Head(Op.ALLOC, 0, 4096, 9), "rejected: its kind is unknown"),
+        (Head(Op.KERNEL_LOAD, 0, 0, 0), "the size of the binary is expected"),
+        (Head(Op.CB_ALLOC, 0, 0, 0), "CB_ALLOC on device 0 of 0 bytes rejected"),
         (Head(77, 0, 4096, 0), "message type 77 is unknown"),
     ],
 )
@@ -69,7 +69,7 @@ def test_a_record_split_over_two_packets_counts_once(server: RunningServer) -> N
     with OldClient(server.path) as client:
         client.alloc(100, 1)
         client.alloc(100, 2)
-        record = encode(144, Head(Message.ALLOC, 0, 4096, 1, os.getpid(), 3))
+        record = encode(144, Head(Op.ALLOC, 0, 4096, 1, os.getpid(), 3))
         client.socket.sendall(record[:50])
         wait_until(lambda: server.picture().devices)  # the first half is surely in
         client.socket.sendall(record[50:])
@@ -80,7 +80,7 @@ def test_a_record_split_over_two_packets_counts_once(server: RunningServer) -> N
 def test_a_message_of_the_instrumented_helpers_is_named_while_its_connection_is_open(
     server: RunningServer,
 ) -> None:
-    message = struct.pack("<B3xiQQi4x", Message.CB_ALLOC, 0, 4096, 3, os.getpid())
+    message = struct.pack("<B3xiQQi4x", Op.CB_ALLOC, 0, 4096, 3, os.getpid())
     with raw(server.path) as connection:
         connection.sendall(message)
         server.logs("32-byte messages of instrumented_helpers.hpp are skipped")
@@ -93,7 +93,7 @@ def test_a_message_of_the_instrumented_helpers_is_named_while_its_connection_is_
 def test_a_truncated_record_is_dropped_with_a_line(server: RunningServer) -> None:
     with OldClient(server.path) as client:
         client.alloc(100, 1)
-        client.socket.sendall(encode(144, Head(Message.ALLOC, 0, 4096, 1, os.getpid(), 3))[:90])
+        client.socket.sendall(encode(144, Head(Op.ALLOC, 0, 4096, 1, os.getpid(), 3))[:90])
     server.logs("ended inside a record: 90 bytes dropped")
 
     assert server.picture().losses.rejected_records == 1
@@ -177,8 +177,8 @@ def test_a_flood_of_new_ids_is_bounded_and_counted(start: StartServer) -> None:
 
 def test_a_message_claiming_another_pid_counts_for_its_sender(server: RunningServer) -> None:
     with OldClient(server.path) as client:
-        client.send(Message.ALLOC, 0, 4096, 1, 1, pid=1)
-        client.send(Message.ALLOC, 0, 4096, 1, 2, pid=1)
+        client.send(Op.ALLOC, 0, 4096, 1, 1, pid=1)
+        client.send(Op.ALLOC, 0, 4096, 1, 2, pid=1)
         client.ask()
 
         assert [p.pid for p in server.picture().processes] == [os.getpid()]

@@ -385,8 +385,8 @@ for _ in range(16): threading.Thread(target=flood, daemon=True).start()
 def test_a_dump_shows_what_a_person_can_read_and_counts_the_rest(server: RunningServer) -> None:
     with OldClient(server.path) as client:
         pid, many = os.getpid(), range(1, 30_001)
-        loads = [encode(144, Head(Message.KERNEL_LOAD, 0, 4096 + n, 1, pid, n)) for n in many]
-        allocs = [encode(144, Head(Message.ALLOC, 0, 4096 + n, 1, pid, n)) for n in many]
+        loads = [encode(144, Head(Op.KERNEL_LOAD, 0, 4096 + n, 1, pid, n)) for n in many]
+        allocs = [encode(144, Head(Op.ALLOC, 0, 4096 + n, 1, pid, n)) for n in many]
         client.socket.sendall(b"".join(loads + allocs))
         client.send(Message.DUMP_KERNELS)
         client.send(Message.DUMP_REMAINING)

@@ -10,7 +10,8 @@ import pytest
 from tests.patience import wait_until
 from tests.server.conftest import StartServer
 from tests.server.harness import CLOSED, OldClient, RunningServer, child
-from ttmem.wire.historical import Head, Message, encode
+from ttmem.events import Op
+from ttmem.wire.historical import Head, encode
 
 MIB = 1 << 20
 FABRIC, DISPATCH = 1, 2
@@ -25,15 +26,15 @@ def lines_of(server: RunningServer, count: int) -> list[str]:
 def test_each_event_has_the_line_of_the_original_server(start: StartServer) -> None:
     server = start("--log-events")
     with OldClient(server.path) as client:
-        client.send(Message.KERNEL_LOAD, 0, 57_344 * 16, FABRIC, 1)
-        client.send(Message.KERNEL_LOAD, 0, 47_104 * 2, DISPATCH, 2)
-        client.send(Message.KERNEL_UNLOAD, 0, 0, 0, 2)
+        client.send(Op.KERNEL_LOAD, 0, 57_344 * 16, FABRIC, 1)
+        client.send(Op.KERNEL_LOAD, 0, 47_104 * 2, DISPATCH, 2)
+        client.send(Op.KERNEL_UNLOAD, 0, 0, 0, 2)
         client.alloc(MIB, 0x1000)
         client.alloc(MIB, 0x1000)
-        client.send(Message.FREE, id=0x1000)
-        client.send(Message.FREE, id=0x1000)
-        client.send(Message.CB_ALLOC, 0, MIB // 2, 0, 0x500)
-        client.send(Message.CB_FREE, 0, MIB // 2, 0, 0x500)
+        client.send(Op.FREE, id=0x1000)
+        client.send(Op.FREE, id=0x1000)
+        client.send(Op.CB_ALLOC, 0, MIB // 2, 0, 0x500)
+        client.send(Op.CB_FREE, 0, MIB // 2, 0, 0x500)
         client.alloc(524_288, 0x2000, device=3)
         client.alloc(98_304, 0x2000, device=3)
         client.ask()
@@ -61,14 +62,14 @@ def test_a_second_free_and_the_free_of_a_stranger_have_different_lines(start: St
     server = start("--log-events")
     with OldClient(server.path) as client:
         client.alloc(4096, 0x1000)
-        client.send(Message.CB_ALLOC, 0, 4096, 0, 0x500)
-        client.send(Message.KERNEL_LOAD, 0, 4096, 0, 7)
+        client.send(Op.CB_ALLOC, 0, 4096, 0, 0x500)
+        client.send(Op.KERNEL_LOAD, 0, 4096, 0, 7)
         for id in (0x1000, 0x1000, 0xDEAD):
-            client.send(Message.FREE, id=id)
+            client.send(Op.FREE, id=id)
         for id in (0x500, 0x500, 0xDEAD):
-            client.send(Message.CB_FREE, 0, 4096, 0, id)
+            client.send(Op.CB_FREE, 0, 4096, 0, id)
         for id in (7, 7, 0xDEAD):
-            client.send(Message.KERNEL_UNLOAD, 0, 4096, 0, id)
+            client.send(Op.KERNEL_UNLOAD, 0, 4096, 0, id)
         client.ask()
 
     who = f"⚠ [PID {os.getpid()}]"
@@ -88,8 +89,8 @@ def test_a_rejected_record_has_no_line(start: StartServer) -> None:
         client.alloc(0, 1)
         client.alloc(4096, 2, kind=9)
         client.alloc(4096, 3, device=-1)
-        client.send(Message.CB_ALLOC, 0, 0, 0, 4)
-        client.send(Message.KERNEL_LOAD, 0, 0, FABRIC, 5)
+        client.send(Op.CB_ALLOC, 0, 0, 0, 4)
+        client.send(Op.KERNEL_LOAD, 0, 0, FABRIC, 5)
         client.alloc(4096, 6)
         client.ask()
 
@@ -104,7 +105,7 @@ def test_dispatches_have_lines_on_request_only(start: StartServer) -> None:
         server = start(option)
         with OldClient(server.path) as client:
             for _ in range(3):
-                client.send(Message.KERNEL_LOAD, 0, 4096, FABRIC, 7)
+                client.send(Op.KERNEL_LOAD, 0, 4096, FABRIC, 7)
             client.ask()
 
         found = lines_of(server, expected)
@@ -162,8 +163,8 @@ def test_events_are_not_logged_by_default(server: RunningServer) -> None:
 
 def flood(client: OldClient, events: int) -> None:
     """Pairs of an allocation and its free; each has a line of about 90 bytes."""
-    pair = encode(144, Head(Message.ALLOC, 0, 4096, 1, os.getpid(), 0xABCDEF)) + encode(
-        144, Head(Message.FREE, 0, 0, 0, os.getpid(), 0xABCDEF)
+    pair = encode(144, Head(Op.ALLOC, 0, 4096, 1, os.getpid(), 0xABCDEF)) + encode(
+        144, Head(Op.FREE, 0, 0, 0, os.getpid(), 0xABCDEF)
     )
     for _ in range(events // 1000):
         client.socket.sendall(pair * 500)

@@ -19,12 +19,13 @@ from tests.patience import PATIENCE_S
 from tests.views.servers import reporting, serving
 from ttmem.commands import dump, ps, top
 from ttmem.errors import BadInput, NoServer
-from ttmem.wire.historical import Head, Message
+from ttmem.events import Op
+from ttmem.wire.historical import Head
 
 MIB = 1 << 20
-WEIGHTS = Head(Message.ALLOC, 0, 64 * MIB, 0, os.getpid(), 0x1000)
-CIRCULAR = Head(Message.CB_ALLOC, 0, 3 * MIB, 0, os.getpid(), 0x19D60)
-KERNEL = Head(Message.KERNEL_LOAD, 0, 917_504, 1, os.getpid(), 7)
+WEIGHTS = Head(Op.ALLOC, 0, 64 * MIB, 0, os.getpid(), 0x1000)
+CIRCULAR = Head(Op.CB_ALLOC, 0, 3 * MIB, 0, os.getpid(), 0x19D60)
+KERNEL = Head(Op.KERNEL_LOAD, 0, 917_504, 1, os.getpid(), 7)
 
 
 @pytest.fixture
@@ -142,7 +143,7 @@ def test_the_exit_code_tells_whether_anything_is_left(
     with reporting(path, WEIGHTS):
         assert call(dump, "--socket", path, "--exit-code", "--strict") == 1
         assert call(dump, "--socket", path) == 0
-    freed = Head(Message.FREE, 0, 0, 0, os.getpid(), 0x1000)
+    freed = Head(Op.FREE, 0, 0, 0, os.getpid(), 0x1000)
     with reporting(path, freed, KERNEL):
         assert call(dump, "--socket", path, "--exit-code", "--strict") == 0
 

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from tests.server.harness import tail_of
+from ttmem.events import Op
 from ttmem.wire.historical import SIZES, Head, Message, decode_head, encode
 
 GOLDEN = Path(__file__).parent.parent / "data" / "historical"
 
-ALLOC = Head(Message.ALLOC, 3, 2_097_152, 1, 4242, 0x18862C0, 1_760_000_000_123_456_789)
+ALLOC = Head(Op.ALLOC, 3, 2_097_152, 1, 4242, 0x18862C0, 1_760_000_000_123_456_789)
 ANSWER = {
     "dram_allocated": 0x0102030405060708,
     "l1_allocated": 0x1112131415161718,

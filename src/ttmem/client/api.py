@@ -29,6 +29,8 @@ log = logging.getLogger("ttmem.client")
 
 EXIT_TIME = 0.2  # seconds by which the exit of a process may be delayed
 _NO_CORES = (-1, -1)  # cannot be packed, so the event is rejected
+_NOT_REPORTED = "ttmem: an event was not reported (further ones are only counted): %s"
+_NO_THREAD = "ttmem: no thread to report from can be started yet: %s"
 _pack = WORDS.pack
 
 # First words of records. An invalid kind is not found, or cannot be looked up; it becomes -1, which cannot be packed.
@@ -81,7 +83,7 @@ class AllocationClient:
         self._limits = (queue_limit, live_limit)
         self._sender: Sender | None = None
         self._starting = threading.RLock()
-        self._complained = self._warned = False
+        self._said: set[str] = set()
         self._outbox = self._new_outbox()
         _clients.add(self)
 
@@ -360,7 +362,7 @@ class AllocationClient:
         try:
             return declarations.strings.get(text) or declarations.string(text)
         except TypeError as error:  # not a string: the event is sent without it
-            self._complain(error)
+            self._say_once(_NOT_REPORTED, error)
             return 0
 
     def _cores(self, cores: Cores) -> tuple[int, int]:
@@ -373,7 +375,7 @@ class AllocationClient:
         try:
             return declarations.cores(cores) if known is None else known
         except (struct.error, TypeError, ValueError, LookupError) as error:
-            self._complain(error)
+            self._say_once(_NOT_REPORTED, error)
             return _NO_CORES
 
     def _on_cores(self, cores: Cores, size: int) -> tuple[int, int]:
@@ -382,18 +384,17 @@ class AllocationClient:
         try:
             return core_set, size * count
         except TypeError as error:
-            self._complain(error)
+            self._say_once(_NOT_REPORTED, error)
             return _NO_CORES
 
     def reject(self, error: Exception) -> None:
         """Counts an event that cannot be reported, and explains the first one."""
         self._outbox.rejected += 1
-        self._complain(error)
+        self._say_once(_NOT_REPORTED, error)
 
-    def _complain(self, error: Exception) -> None:
-        if not self._complained:
-            self._complained = True
-            words = "ttmem: an event was not reported (further ones are only counted): %s"
+    def _say_once(self, words: str, error: BaseException) -> None:
+        if words not in self._said:
+            self._said.add(words)
             log_line(log.warning, words, error)
 
     def _ensure_sender(self) -> None:
@@ -406,13 +407,7 @@ class AllocationClient:
                 try:
                     self._sender.start()
                 except (RuntimeError, MemoryError) as error:
-                    self._warn(error)
-
-    def _warn(self, error: BaseException) -> None:
-        if not self._warned:
-            self._warned = True
-            words = "ttmem: no thread to report from can be started yet: %s"
-            log_line(log.warning, words, error)
+                    self._say_once(_NO_THREAD, error)
 
     def _new_outbox(self) -> Outbox:
         myself = weakref.ref(self)  # a strong reference would leave clients to the cycle collector

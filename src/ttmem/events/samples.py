@@ -143,19 +143,8 @@ class Telemetry:
     reasons: Mapping[str, str] = field(default_factory=dict)
 
 
-# The fields of Telemetry that come from a sensor or the firmware.
-VALUES = (
-    "temperature_c",
-    "power_w",
-    "current_a",
-    "voltage_mv",
-    "aiclk_mhz",
-    "axiclk_mhz",
-    "arcclk_mhz",
-    "fan_rpm",
-    "heartbeat",
-    "firmware",
-)
+# The fields that come from a sensor or the firmware.
+VALUES: tuple[str, ...] = Telemetry.__match_args__[: Telemetry.__match_args__.index("limits")]
 
 
 def no_telemetry(reason: str) -> Telemetry:

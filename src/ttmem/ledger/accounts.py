@@ -9,13 +9,11 @@ from collections.abc import Callable, Iterable
 from ttmem.events import (
     EVENT_SIZE,
     NO_POSITION,
-    Amounts,
     DeviceDeclaration,
     Event,
 )
 from ttmem.events.record import of_source
 from ttmem.ledger import anomalies
-from ttmem.ledger.anomalies import Faults
 from ttmem.ledger.counters import CounterBooks, same
 from ttmem.ledger.details import RecentEvents
 from ttmem.ledger.devices import DeviceRecord
@@ -23,7 +21,7 @@ from ttmem.ledger.journal import JournaledLedger
 from ttmem.ledger.processes import MAX_LEFT_BEHIND, ProcessRecord, holding
 from ttmem.ledger.register import FULL, MAX_LOGICAL_ID, DeviceDefaults, DeviceRegister, NoDefaults
 from ttmem.ledger.rows import device_sums, event_rows, held, with_counter_rows
-from ttmem.ledger.shares import ACCOUNTS, TEXT, Limits, Say, Shares
+from ttmem.ledger.shares import ACCOUNTS, TEXT, Omissions, Say, Shares
 from ttmem.procfs import ProcessFacts
 from ttmem.snapshots import LeftBehind
 from ttmem.wire.rows import AccountRow, FindingCode, FindingRow, flat_rows
@@ -50,11 +48,11 @@ class Accounts:
         self.native = JournaledLedger(max_live, seed=int.from_bytes(os.urandom(8), "little"))
         self.max_live = min(max_live, MOST_LIVE)
         self.processes: dict[int, ProcessRecord] = {}
-        self.limits = Limits(say)
-        self._shares = Shares(self.limits)
+        self.omissions = Omissions(say)
+        self._shares = Shares(self.omissions)
         self._register = DeviceRegister(self.native, defaults or NoDefaults(), self._shares)
         self.devices = self._register.devices
-        self.counters = CounterBooks(self._register)
+        self.counters = CounterBooks(self._register, self.processes)
         self.left_behind: deque[LeftBehind] = deque(maxlen=MAX_LEFT_BEHIND)
         self.rejected_outside = 0  # records that never became events
         self.dead_losses: Counter[str] = Counter()
@@ -63,7 +61,6 @@ class Accounts:
         self._rejected_seen = 0
         self._findings_said: set[tuple[int, int, int]] = set()
         self.recent = RecentEvents()
-        self.faults = Faults(say)
 
     def open_process(
         self, facts: ProcessFacts, source: str = "socket", part_of: ProcessRecord | None = None
@@ -87,9 +84,7 @@ class Accounts:
 
     def release(self, process: ProcessRecord, now: int) -> LeftBehind | None:
         """Frees everything that a dead process held. What it held is remembered, and shown as left behind."""
-        rows = with_counter_rows(
-            self._rows_of(process.accounts), self.counters.contexts(self.processes)
-        )
+        rows = with_counter_rows(self._rows_of(process.accounts), self.counters.contexts())
         had = {
             self.devices[row.device].unique_id: held(row)
             for row in rows
@@ -101,7 +96,7 @@ class Accounts:
             if other.counted_as is process:
                 other.counted_as = None
                 other.incomplete = "the probe no longer reports this process"
-        self.counters.released(process)
+        self.counters.released(process.facts)
         if not (left_over := holding(had)):
             return None
         left = LeftBehind(
@@ -134,13 +129,6 @@ class Accounts:
         """Discards what the process has reported so far."""
         self.native.begin_resync(account.index)
         self.native.end_resync(account.index)
-
-    def held(self) -> dict[int, dict[str, Amounts]]:
-        """What each process holds on each device."""
-        out: dict[int, dict[str, Amounts]] = {}
-        for row in self.account_rows():
-            out.setdefault(row.process, {})[self.devices[row.device].unique_id] = held(row)
-        return out
 
     def rows_of(self, process: ProcessRecord) -> list[AccountRow]:
         """The rows of one process by its events, without empty ones."""
@@ -199,9 +187,9 @@ class Accounts:
 
     def _bind(self, process: ProcessRecord, logical_id: int, record: DeviceRecord) -> None:
         self.native.bind(process.index, logical_id, record.index)
-        if self.counters.samples.accounts and process.devices.get(logical_id) != record.unique_id:
+        if self.counters.accounts and process.devices.get(logical_id) != record.unique_id:
             events = device_sums(self.native.devices(), ())[record.index]
-            self.counters.begin_mixing(record, events, self.processes)
+            self.counters.begin_mixing(record, events)
         record.open(process.index, self._shares.key(process.facts.user))
         if not record.l1_banks:
             self._register.tell_banks(record)
@@ -246,11 +234,6 @@ class Accounts:
         """Indices of a process's devices, by the numbers that the process uses."""
         found = {number: self._register.find(id_) for number, id_ in process.devices.items()}
         return {number: record.index for number, record in found.items() if record is not None}
-
-    def places(self, process: ProcessRecord) -> list[tuple[str, int]]:
-        """Unique ids and indices of the devices that a process has opened."""
-        found = (self._register.find(unique_id) for unique_id in set(process.devices.values()))
-        return [(record.unique_id, record.index) for record in found if record is not None]
 
     def apply(
         self,
@@ -339,7 +322,7 @@ class Accounts:
 
     def account_rows(self) -> list[AccountRow]:
         """What each process holds on each device: by its events, else by counters."""
-        return with_counter_rows(self.event_rows(), self.counters.contexts(self.processes))
+        return with_counter_rows(self.event_rows(), self.counters.contexts())
 
     def event_rows(self) -> list[AccountRow]:
         """What each process holds on each device by events alone, from all of its connections."""

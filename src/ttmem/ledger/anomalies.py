@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Protocol
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ttmem.events import (
     EVENT_SIZE,
@@ -26,12 +25,13 @@ from ttmem.events.runtime_messages import (
     verdict,
 )
 from ttmem.fast_dataclasses import dataclass, replace
-from ttmem.ledger.context import Context, DeviceContext, ProcessContext
+from ttmem.ledger.context import Context, DeviceContext, ProcessContext, l1_capacity, l1_map
+from ttmem.ledger.details import Reporter
 from ttmem.ledger.processes import ProcessRecord
-from ttmem.ledger.shares import Say
+from ttmem.ledger.rows import held
 from ttmem.sizes import human
-from ttmem.snapshots import Anomaly, CrossCheck
-from ttmem.wire.rows import FindingCode, FindingRow, Reject
+from ttmem.snapshots import Anomaly, CrossCheck, L1Map, Memory
+from ttmem.wire.rows import AccountRow, DeviceRow, FindingCode, FindingRow, Reject
 
 _SENTENCES = {
     FindingCode.UNKNOWN_FREE: "buffers freed that were never seen allocated (older than the server, or freed long ago)",
@@ -98,7 +98,7 @@ def over_capacity(
     return Anomaly("over_capacity", text, culprit[1] if culprit else None, used - capacity)
 
 
-def peak_over_capacity(what: str, peak: int, capacity: int, largest: int = 0) -> Anomaly:
+def _peak_over_capacity(what: str, peak: int, capacity: int, largest: int = 0) -> Anomaly:
     """A peak above the capacity: the reports once exceeded it, or the capacity, once `largest`, has shrunk since."""
     if peak <= largest:
         text = (
@@ -111,6 +111,71 @@ def peak_over_capacity(what: str, peak: int, capacity: int, largest: int = 0) ->
             " allocated now"
         )
     return Anomaly("peak_over_capacity", text, bytes=peak - capacity)
+
+
+_L1_USED = "L1 with L1_SMALL and circular buffers"
+_BOTH_COUNT = (
+    "; L1 buffers may lie where cached programs that are not running have circular buffers, which is legal, and both"
+    " count"
+)
+
+
+def _running(memory: Memory, capacity: int) -> str:
+    """What L1 is in use with the circular buffers of the programs that ran last alone, if that fits."""
+    if memory.cb.resident is None:
+        return ""
+    used = memory.l1.held + memory.l1_small.held + memory.cb.resident
+    return (
+        f"; with those of programs that ran last alone it is {human(used)}"
+        if used <= capacity
+        else ""
+    )
+
+
+def capacity_anomalies(
+    device: DeviceContext,
+    memory: Memory,
+    sums: DeviceRow,
+    l1_peak: int | None,
+    rows: list[AccountRow],
+    processes: Mapping[int, ProcessContext],
+) -> list[Anomaly]:
+    """What is held, or once was, above what can be allocated."""
+
+    def culprit(shares: Sequence[int]) -> tuple[str, int, int]:
+        most, row = max(zip(shares, rows, strict=True), key=lambda pair: pair[0])
+        process = processes[row.process]
+        return process.title, process.pid, most
+
+    out = []
+    for kind, use in (
+        (MemoryKind.DRAM, memory.dram),
+        (MemoryKind.TRACE, memory.trace),
+        (MemoryKind.L1_SMALL, memory.l1_small),
+        (MemoryKind.L1, memory.l1),
+    ):
+        if use.capacity is None:
+            continue
+        if use.held > use.capacity:
+            holder = culprit([row.held[kind] for row in rows])
+            out.append(over_capacity(kind.name, use.held, use.capacity, holder, 0))
+        elif use.peak is not None and use.peak > use.capacity:
+            largest = device.largest[kind]
+            out.append(_peak_over_capacity(kind.name, use.peak, use.capacity, largest))
+    # If it is unknown how the device was opened, the total is still an upper bound.
+    l1 = l1_capacity(device.declaration)
+    l1 = device.declaration.l1_most if l1 is None else l1
+    if l1 is not None and sums.l1_used > l1:
+        by_demand = sum(row.cb_demand for row in rows if row.cb_unplaced or row.cb_map_full)
+        holder = culprit([held(row).l1_used for row in rows])
+        anomaly = over_capacity(_L1_USED, sums.l1_used, l1, holder, by_demand)
+        if not by_demand and memory.cb.used and memory.l1.held:
+            anomaly = replace(anomaly, text=anomaly.text + _BOTH_COUNT + _running(memory, l1))
+        out.append(anomaly)
+    elif l1 is not None and l1_peak is not None and l1_peak > l1:
+        anomaly = _peak_over_capacity(_L1_USED, l1_peak, l1)
+        out.append(replace(anomaly, text=anomaly.text + _BOTH_COUNT))
+    return out
 
 
 def disputed(who: str, user: str | None, pid: int, what: str) -> Anomaly:
@@ -152,24 +217,11 @@ MOST_OF_A_LOOK = 4096
 MOST_COUNTED = 1024  # devices
 
 
-class FailingProcess(Protocol):
-    """A process that had a failure: a live one, or one of a recording."""
-
-    @property
-    def pid(self) -> int: ...
-    @property
-    def title(self) -> str: ...
-    @property
-    def strings(self) -> Mapping[int, str]: ...
-    @property
-    def messages(self) -> Mapping[int, str]: ...
-
-
 @dataclass(slots=True)
 class _Failed:
     """The failures of one process on one device, and the request of the last one."""
 
-    process: FailingProcess
+    process: Reporter
     device: str
     seen_ns: int
     last: Event
@@ -218,18 +270,14 @@ class FailedAllocations:
         while self._failed and now - next(iter(self._failed.values())).seen_ns > KEPT_NS:
             self._failed.popitem(last=False)
 
-    def of(
-        self, unique_id: str, device: DeviceDeclaration, l1_base: int | None = None
-    ) -> Iterator[Anomaly]:
-        """The failures on one device; `l1_base` is the start of allocatable L1."""
+    def of(self, unique_id: str, device: DeviceDeclaration, one_layout: bool) -> Iterator[Anomaly]:
+        """The failures on one device."""
         for failed in self._failed.values():
             if failed.device == unique_id:
-                yield _anomaly(failed, device, l1_base)
+                yield _anomaly(failed, device, one_layout)
 
 
-def with_failures(
-    context: Context, failures: Iterable[tuple[FailingProcess, str, Event]]
-) -> Context:
+def with_failures(context: Context, failures: Iterable[tuple[Reporter, str, Event]]) -> Context:
     """A context with what failed after it was written: (process, device, event), in order."""
     latest: dict[tuple[int, str], _Failed] = {}
     for process, device, event in failures:
@@ -253,8 +301,7 @@ def _with_failed(device: DeviceContext, latest: Iterable[_Failed]) -> DeviceCont
         ]:
             failed.times += _times(old)
             anomalies.remove(old)
-        l1_map = device.l1_map
-        anomalies.append(_anomaly(failed, device.declaration, l1_map.base if l1_map else None))
+        anomalies.append(_anomaly(failed, device.declaration, device.one_layout))
     return replace(device, anomalies=tuple(anomalies), failed_allocations=count) if mine else device
 
 
@@ -274,7 +321,7 @@ def failures_in(events: bytes) -> list[Event]:
     return found[::-1]
 
 
-def _anomaly(failed: _Failed, device: DeviceDeclaration, l1_base: int | None) -> Anomaly:
+def _anomaly(failed: _Failed, device: DeviceDeclaration, one_layout: bool) -> Anomaly:
     """The request comes first, because views cut lines at their end."""
     event, strings = failed.last, failed.process.strings
     times = "an allocation" if failed.times == 1 else f"{failed.times:,} allocations"
@@ -282,7 +329,7 @@ def _anomaly(failed: _Failed, device: DeviceDeclaration, l1_base: int | None) ->
     message = failed.process.messages.get(event.time, "")
     said = bank_figures(message)
     size = said.asked if said else event.size
-    asked = _asked(event.kind, size, message, l1_base)
+    asked = _asked(event.kind, size, message, l1_map(device, one_layout))
     origin = ", ".join(filter(None, (strings.get(event.name), strings.get(event.site))))
     where = f" for {origin}" if origin else ""
     why = _why(event, message, device)
@@ -310,43 +357,13 @@ def _why(event: Event, message: str, device: DeviceDeclaration) -> str:
     return texts.get(found, "")
 
 
-def _asked(kind_number: int, size: int, message: str, l1_base: int | None) -> str:
+def _asked(kind_number: int, size: int, message: str, l1: L1Map | None) -> str:
     """A program asks for the same addresses in each core, not for a sum; only the runtime's message has them."""
     known = kind_number in set(MemoryKind)
     kind = MemoryKind(kind_number).name if known else "unknown memory"
     if size:
         return f"{human(size)} of {kind}"
     end = end_in_each_core(message)
-    if end is None or l1_base is None or end <= l1_base:
+    if end is None or l1 is None or end <= l1.base:
         return f"in {kind}"
-    return f"{human(end - l1_base)} of {kind} on each core"
-
-
-MOST = 64  # sources that are told apart
-LONGEST = 200  # characters of an error
-
-
-class Faults:
-    """Counts errors by connection, region or device, and reports each."""
-
-    def __init__(self, say: Say) -> None:
-        self._say = say
-        self._times: Counter[str] = Counter()
-        self._last: dict[str, str] = {}
-
-    def note(self, what: str, problem: Exception) -> None:
-        """`what` names the connection, region or device."""
-        if what not in self._times and len(self._times) >= MOST:
-            what = "others"
-        self._times[what] += 1
-        self._last[what] = f"{type(problem).__name__}: {problem}"[:LONGEST]
-        self._say(f"fault/{what}", self._sentence(what))
-
-    def anomalies(self) -> list[Anomaly]:
-        """For every snapshot, because something is missing from it."""
-        return [Anomaly("fault", self._sentence(what)) for what in self._times]
-
-    def _sentence(self, what: str) -> str:
-        times = self._times[what]
-        often = "" if times == 1 else f", {times:,} times"
-        return f"ttmem could not handle {what} and leaves it out ({self._last[what]}{often})"
+    return f"{human(end - l1.base)} of {kind} on each core"

@@ -18,11 +18,11 @@ from ttmem.fast_dataclasses import NamedTuple, replace
 from ttmem.ledger import anomalies
 from ttmem.ledger.accounts import Accounts
 from ttmem.ledger.build import build
-from ttmem.ledger.context import Context, DeviceContext
-from ttmem.ledger.counters import locate
+from ttmem.ledger.context import Context, DeviceContext, l1_capacity
 from ttmem.ledger.details import Details
 from ttmem.ledger.devices import DeviceRecord
 from ttmem.ledger.peaks import with_peaks
+from ttmem.ledger.probe_counters import unexplained
 from ttmem.ledger.probed import ProbedProcesses
 from ttmem.ledger.processes import ProcessRecord
 from ttmem.ledger.register import DeviceDefaults
@@ -75,10 +75,10 @@ class Books(Accounts):
         """Replaces the last reading of the counters."""
         self._register.full.clear()
         self.counters.take(devices, remarks, now)
-        for process, logical_id, record in locate(self.counters.samples, self.processes):
+        for process, logical_id, record in self.counters.locate():
             self._move(process, logical_id, record, now)
         rows = self._counted_rows()
-        self.counters.compare(self.processes, rows)
+        self.counters.compare(rows)
         events, sums = device_sums(self.native.devices(), ()), self._sums(rows)
         for device in self.devices:
             told, total = events[device.index], sums[device.index]
@@ -108,7 +108,7 @@ class Books(Accounts):
 
     def _counted_rows(self) -> list[AccountRow]:
         """The current accounts of processes that have counters: others are in the native sums of a device."""
-        counted = self.counters.contexts(self.processes)
+        counted = self.counters.contexts()
         known = (self.processes.get(index) for index in {each.process for each in counted})
         accounts = [account for process in known if process for account in process.accounts]
         return with_counter_rows(self._rows_of(accounts), counted)
@@ -152,7 +152,7 @@ class Books(Accounts):
 
         def fault(what: str, problem: Exception) -> None:
             found.append(what)
-            self.faults.note(what, problem)
+            self.omissions.fault(what, problem)
 
         snapshot = build(self.native, self.context(host), now, fault)
         return replace(snapshot, remarks=self._remarks()) if found else snapshot
@@ -160,14 +160,14 @@ class Books(Accounts):
     def context(self, host: Mapping[str, Any] | None = None) -> Context:
         """What a snapshot needs besides the native ledger."""
         alive = list(self.processes.values())
-        everyone = (*alive, *self.counters.strangers(self.processes))
+        everyone = (*alive, *self.counters.strangers())
         ghosts = map(self.probed.better, self.counters.ghosts(self.left_behind))
         return Context(
             host={"name": os.uname().nodename, **(host or {})},
             watchful=self.watchful,
             devices=tuple(self._device_contexts()),
             processes=tuple(process.context() for process in everyone),
-            counters=self.counters.contexts(self.processes),
+            counters=self.counters.contexts(),
             left_behind=(*self.left_behind, *ghosts),
             remarks=self._remarks(),
             dropped=sum(process.lost for process in alive) + self.dead_losses["dropped"],
@@ -177,30 +177,31 @@ class Books(Accounts):
 
     def _device_contexts(self) -> Iterator[DeviceContext]:
         found: dict[int, list[Anomaly]] = defaultdict(list)
-        for place, anomaly in self.probed.checks.odd(self.processes):
-            found[place[1]].append(anomaly)
+        for process in self.processes.values():
+            if process.probe.doubts:
+                for index, anomaly in unexplained(process):
+                    found[index].append(anomaly)
         for device in self.devices:
-            found[device.index] += map(self._disputed, device.ignored)
+            for account, what in device.effective.ignored:
+                who = self.processes[account]
+                ignored = anomalies.disputed(who.title, who.facts.user, who.pid, what)
+                found[device.index].append(ignored)
         for process in self.processes.values():
             if not process.probe.has_anomalies:
                 continue
-            for unique_id, index in self.places(process):
+            for index in set(self.device_indices(process).values()):
+                unique_id = self.devices[index].unique_id
                 found[index] += process.probe.anomalies(process.title, process.pid, unique_id)
         for device in self.devices:
-            l1_map = device.l1_map
-            base = l1_map.base if l1_map else None
-            failed = self.probed.failures.of(device.unique_id, device.declaration, base)
+            layout = device.effective.one_layout
+            failed = self.probed.failures.of(device.unique_id, device.declaration, layout)
             said = self._relevant(device.sample.remarks if device.sample else ())
             count = self.probed.failures.count(device.unique_id)
             yield device.context((*found[device.index], *failed, *said), count)
 
-    def _disputed(self, ignored: tuple[int, str]) -> Anomaly:
-        process = self.processes[ignored[0]]
-        return anomalies.disputed(process.title, process.facts.user, process.pid, ignored[1])
-
     def _remarks(self) -> tuple[Anomaly, ...]:
-        said = self._relevant(self.counters.samples.remarks)
-        return (*said, *self.faults.anomalies(), *self.limits.anomalies())
+        said = self._relevant(self.counters.remarks)
+        return (*said, *self.omissions.anomalies())
 
     def _relevant(self, remarks: Iterable[Remark]) -> Iterator[Anomaly]:
         for remark in remarks:
@@ -218,7 +219,7 @@ class Books(Accounts):
     def _use(self, device: DeviceRecord) -> DeviceUse:
         """The figures of a snapshot, without making one."""
         held, cb_used, footprint, time, occupied, ring, programs = self.native.usage(device.index)
-        if any(account.device is device for account in self.counters.samples.accounts):
+        if any(account.device is device for account in self.counters.accounts):
             sums = self._sums(self._counted_rows())[device.index]
             held, cb_used = sums.held, sums.cb_used
         declared = device.declaration.ring_capacity
@@ -226,7 +227,7 @@ class Books(Accounts):
             held,
             cb_used,
             None if device.by_counters else footprint,
-            device.declaration.l1_total or device.l1_capacity,
+            device.declaration.l1_total or l1_capacity(device.declaration),
             declared if declared is not None or not time else ring or None,
             occupied if time else None,
             programs if time else None,

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 from ttmem._native import Ledger
 from ttmem.errors import BadInput
-from ttmem.events import Amounts, DeviceDeclaration, KernelType, MemoryKind
-from ttmem.fast_dataclasses import replace
+from ttmem.events import Amounts, KernelType, MemoryKind
 from ttmem.hw import bus_of, find_board, galaxy_position
 from ttmem.ledger.anomalies import (
+    capacity_anomalies,
     cross_check_anomaly,
     finding_anomaly,
-    over_capacity,
-    peak_over_capacity,
 )
-from ttmem.ledger.context import Context, DeviceContext, ProcessContext, source_of
+from ttmem.ledger.context import (
+    Context,
+    DeviceContext,
+    ProcessContext,
+    l1_capacity,
+    l1_map,
+    source_of,
+)
 from ttmem.ledger.peaks import L1, with_peaks
 from ttmem.ledger.processes import in_words
 from ttmem.ledger.provenance import device_provenance
@@ -30,7 +36,6 @@ from ttmem.ledger.rows import (
     held,
     with_counter_rows,
 )
-from ttmem.sizes import human
 from ttmem.snapshots import (
     Anomaly,
     CircularBuffers,
@@ -139,11 +144,16 @@ class _Builder:
         found: Iterable[Anomaly],
     ) -> Device:
         sums, unknown = with_peaks(sums, device.peaks)
-        peaks = unknown if self.context.watchful else _unwatched(device, rows)
+        peaks = unknown
+        # Counters have no history: whoever reads them occasionally does not know what they were in between.
+        if not self.context.watchful:
+            by_counters = device.counted or _by_counters(device, rows)
+            peaks = frozenset(range(L1 + 1) if by_counters else ())
         memory = self._memory(index, device, sums, rows, peaks)
         l1_missed = device.l1_peak_missed or L1 in peaks
         l1_peak = None if l1_missed else sums.l1_peak
         declared = device.declaration
+        capacity = l1_capacity(declared)
         return Device(
             unique_id=device.unique_id,
             logical_id=device.logical_id,
@@ -153,18 +163,22 @@ class _Builder:
             grid=declared.grid,
             memory=memory,
             l1_used=sums.l1_used,
-            l1_capacity=device.l1_capacity,
-            l1_capacity_default=None if device.l1_capacity else declared.l1_capacity_default,
+            l1_capacity=capacity,
+            l1_capacity_default=None if capacity else declared.l1_capacity_default,
             l1_total=declared.l1_total,
             l1_peak=l1_peak,
             l1_peak_time_ns=None if l1_missed else sums.l1_peak_time or None,
             kernels=self._kernels(device, sums, rows),
             provenance=device_provenance(device, self.processes, rows, bool(unknown)),
-            l1_map=device.l1_map,
-            anomalies=(*self._over_capacity(device, memory, sums, l1_peak, rows), *found),
+            l1_map=l1_map(declared, device.one_layout),
+            anomalies=(
+                *capacity_anomalies(device, memory, sums, l1_peak, rows, self.processes),
+                *found,
+            ),
             failed_allocations=device.failed_allocations,
             remote=False if declared.pci and declared.remote is None else declared.remote,
-            position=declared.position or _position(declared),
+            position=declared.position
+            or galaxy_position(find_board(declared.board or ""), bus_of(declared.pci)),
         )
 
     def _memory(
@@ -179,7 +193,7 @@ class _Builder:
         seen = not any(self.processes[row.process].untracked for row in rows)
 
         def use(kind: MemoryKind) -> MemoryUse:
-            capacity = device.capacity(kind)
+            capacity = device.declaration.banks(kind).capacity
             now = sums.held[kind]
             peak_known = kind not in peaks_unknown
             known = not counted and all(row.unreserved[kind] == 0 for row in rows)
@@ -211,11 +225,11 @@ class _Builder:
 
     def _largest_free(self, index: int, device: DeviceContext, kind: MemoryKind) -> int | None:
         """The runtime's 'largest contiguous free per bank', times the number of banks."""
-        region = device.region(kind)
-        if region is None:
+        banks, size, base = device.declaration.banks(kind)
+        if not device.one_layout or base is None or size is None or not banks:
             return None
-        hole = self.native.largest_free(index, kind, *region)
-        return None if hole is None else hole * region.banks
+        hole = self.native.largest_free(index, kind, base, size, banks)
+        return None if hole is None else hole * banks
 
     def _circular_buffers(
         self, index: int, device: DeviceContext, rows: list[AccountRow]
@@ -281,48 +295,6 @@ class _Builder:
             or device.unique_id in process.lower_bound
         )
 
-    def _over_capacity(
-        self,
-        device: DeviceContext,
-        memory: Memory,
-        sums: DeviceRow,
-        l1_peak: int | None,
-        rows: list[AccountRow],
-    ) -> list[Anomaly]:
-        out = []
-        for kind, use in (
-            (MemoryKind.DRAM, memory.dram),
-            (MemoryKind.TRACE, memory.trace),
-            (MemoryKind.L1_SMALL, memory.l1_small),
-            (MemoryKind.L1, memory.l1),
-        ):
-            if use.capacity is None:
-                continue
-            if use.held > use.capacity:
-                culprit = self._culprit(rows, [row.held[kind] for row in rows])
-                out.append(over_capacity(kind.name, use.held, use.capacity, culprit, 0))
-            elif use.peak is not None and use.peak > use.capacity:
-                largest = device.largest[kind]
-                out.append(peak_over_capacity(kind.name, use.peak, use.capacity, largest))
-        # If it is unknown how the device was opened, the total is still an upper bound.
-        l1 = device.l1_capacity if device.l1_capacity is not None else device.declaration.l1_most
-        if l1 is not None and sums.l1_used > l1:
-            by_demand = sum(row.cb_demand for row in rows if row.cb_unplaced or row.cb_map_full)
-            culprit = self._culprit(rows, [held(row).l1_used for row in rows])
-            anomaly = over_capacity(_L1_USED, sums.l1_used, l1, culprit, by_demand)
-            if not by_demand and memory.cb.used and memory.l1.held:
-                anomaly = replace(anomaly, text=anomaly.text + _BOTH_COUNT + _running(memory, l1))
-            out.append(anomaly)
-        elif l1 is not None and l1_peak is not None and l1_peak > l1:
-            anomaly = peak_over_capacity(_L1_USED, l1_peak, l1)
-            out.append(replace(anomaly, text=anomaly.text + _BOTH_COUNT))
-        return out
-
-    def _culprit(self, rows: list[AccountRow], shares: Sequence[int]) -> tuple[str, int, int]:
-        most, row = max(zip(shares, rows, strict=True), key=lambda pair: pair[0])
-        process = self.processes[row.process]
-        return process.title, process.pid, most
-
     def _processes(self) -> Iterator[Process]:
         """First the processes that send events, then those that only counters know."""
         ids = [device.unique_id for device in self.context.devices]
@@ -387,16 +359,6 @@ def _by_counters(device: DeviceContext, rows: list[AccountRow]) -> bool:
     return any(isinstance(row, CounterRow) for row in rows) or (device.by_counters and not rows)
 
 
-def _unwatched(device: DeviceContext, rows: list[AccountRow]) -> frozenset[int]:
-    """Counters have no history: whoever reads them occasionally does not know what they were in between."""
-    everything = frozenset(range(L1 + 1))
-    return everything if device.counted or _by_counters(device, rows) else frozenset()
-
-
-def _position(declared: DeviceDeclaration) -> str | None:
-    return galaxy_position(find_board(declared.board or ""), bus_of(declared.pci))
-
-
 def _cache_entries(sums: DeviceRow, rows: list[AccountRow]) -> int | None:
     """Known if hits and misses are, unless a process reports only those. A process that has ended has none."""
     told = [row for row in rows if row.cache_entries_known]
@@ -408,21 +370,13 @@ def _cache_entries(sums: DeviceRow, rows: list[AccountRow]) -> int | None:
 
 def _no_kernels(device: DeviceContext) -> Kernels:
     """Counters know nothing about kernels."""
-    return Kernels(
-        dram_binaries=None,
-        distinct_binaries=None,
-        distinct_binary_bytes=None,
-        count=None,
-        footprint=Footprint(None, None, None),
-        ring=_ring(device, []),
-        loads=None,
-        unloads=None,
-        dispatches=None,
-        cache_entries=None,
-        cache_hits=None,
-        cache_misses=None,
-        counted=device.sample.kernels if device.sample else None,
-    )
+    unknown: dict[str, Any] = dict.fromkeys(Kernels.__match_args__) | {
+        "footprint": Footprint(None, None, None),
+        "ring": _ring(device, []),
+        "partial": False,
+        "counted": device.sample.kernels if device.sample else None,
+    }
+    return Kernels(**unknown)
 
 
 def _ring(device: DeviceContext, rows: list[AccountRow]) -> Ring:
@@ -438,23 +392,4 @@ def _ring(device: DeviceContext, rows: list[AccountRow]) -> Ring:
         wraps=sum(row.ring_wraps for row in reported),
         syncs=sum(row.ring_syncs for row in reported),
         programs=latest.ring_programs,
-    )
-
-
-_L1_USED = "L1 with L1_SMALL and circular buffers"
-_BOTH_COUNT = (
-    "; L1 buffers may lie where cached programs that are not running have circular buffers, which is legal, and both"
-    " count"
-)
-
-
-def _running(memory: Memory, capacity: int) -> str:
-    """What L1 is in use with the circular buffers of the programs that ran last alone, if that fits."""
-    if memory.cb.resident is None:
-        return ""
-    used = memory.l1.held + memory.l1_small.held + memory.cb.resident
-    return (
-        f"; with those of programs that ran last alone it is {human(used)}"
-        if used <= capacity
-        else ""
     )

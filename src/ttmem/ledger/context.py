@@ -14,62 +14,30 @@ from ttmem.workloads import Workload
 T = TypeVar("T")
 
 
-class AddressRange(NamedTuple):
-    """The same addresses in each of several banks."""
+def l1_capacity(declared: DeviceDeclaration) -> int | None:
+    """What L1, L1_SMALL and circular buffers share."""
+    if declared.l1_capacity is not None:
+        return declared.l1_capacity
+    l1 = declared.banks(MemoryKind.L1).capacity
+    return None if l1 is None else l1 + (declared.banks(MemoryKind.L1_SMALL).capacity or 0)
 
-    base: int
-    size: int  # of one bank
-    banks: int
 
+def l1_map(declared: DeviceDeclaration, one_layout: bool) -> L1Map | None:
+    """The boundaries in the L1 of each core, as far as they were declared.
 
-class Declared:
-    """What follows from the declaration of a device."""
-
-    __slots__ = ()
-
-    @property
-    def declaration(self) -> DeviceDeclaration:
-        raise NotImplementedError
-
-    @property
-    def one_layout(self) -> bool:
-        """Whether all processes that have it open divide its banks in the same way."""
-        raise NotImplementedError
-
-    def capacity(self, kind: MemoryKind) -> int | None:
-        """The allocatable bytes of one kind, in all banks together."""
-        return self.declaration.banks(kind).capacity
-
-    def region(self, kind: MemoryKind) -> AddressRange | None:
-        """The addresses that the allocator of one kind hands out; None if nobody declared them."""
-        banks, size, base = self.declaration.banks(kind)
-        if not self.one_layout or base is None or size is None or not banks:
-            return None
-        return AddressRange(base, size, banks)
-
-    @property
-    def l1_map(self) -> L1Map | None:
-        """The boundaries in the L1 of each core, as far as they were declared."""
-        declared = self.declaration
-        region = self.region(MemoryKind.L1)
-        if region is None or declared.l1_per_core is None:
-            return None
-        ring = declared.ring_per_core
-        return L1Map(
-            banks=region.banks,
-            ring_base=None if ring is None or ring > region.base else region.base - ring,
-            base=region.base,
-            small_base=region.base + region.size,
-            end=declared.l1_per_core,
-        )
-
-    @property
-    def l1_capacity(self) -> int | None:
-        """What L1, L1_SMALL and circular buffers share."""
-        if self.declaration.l1_capacity is not None:
-            return self.declaration.l1_capacity
-        parts = (self.capacity(MemoryKind.L1), self.capacity(MemoryKind.L1_SMALL))
-        return None if parts[0] is None else parts[0] + (parts[1] or 0)
+    `one_layout`: whether all processes that have the device open divide its banks in the same way.
+    """
+    banks, size, base = declared.banks(MemoryKind.L1)
+    end, ring = declared.l1_per_core, declared.ring_per_core
+    if not one_layout or not banks or size is None or base is None or end is None:
+        return None
+    return L1Map(
+        banks=banks,
+        ring_base=None if ring is None or ring > base else base - ring,
+        base=base,
+        small_base=base + size,
+        end=end,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +78,7 @@ class PeakContext:
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceContext(Declared):
+class DeviceContext:
     """One device; its index in `Context.devices` is its index in the native ledger."""
 
     unique_id: str

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
 from ttmem.events import Amounts, DeviceSample, Owner, ProcessSample, Remark
-from ttmem.fast_dataclasses import dataclass, field
+from ttmem.fast_dataclasses import dataclass
 from ttmem.ledger.context import CounterContext, source_of
 from ttmem.ledger.devices import DeviceRecord, made_up_id
 from ttmem.ledger.processes import MAX_LEFT_BEHIND, ProcessRecord, holding
@@ -27,6 +27,8 @@ NOTHING = Amounts()
 
 # pid and start time; if that is unknown, name and user
 Identity = tuple[int, int | None, str | None, str | None]
+# A dead process; a file is evidence only about its owner's processes, so the user is part of the key.
+Slots = tuple[Identity, str | None]
 
 
 @dataclass(slots=True)
@@ -36,11 +38,6 @@ class Account:
     sample: DeviceSample
     slot: ProcessSample
     _context: CounterContext | None = None  # made once per reading
-
-    @property
-    def here(self) -> bool:
-        """Whether its pid is one of this host."""
-        return self.slot.owner is not Owner.ELSEWHERE
 
     def context(self, owner: ProcessRecord | None, odd: bool) -> CounterContext:
         """As plain values; `owner` is the account of the process with events, if there is one."""
@@ -65,30 +62,36 @@ class Account:
         return made
 
 
-@dataclass(slots=True)
-class Samples:
-    """The latest reading. The one before only matters for processes that died since."""
+PATIENCE = 3  # readings in a row: events and counters are not read at the same instant
 
-    accounts: list[Account] = field(default_factory=list)
-    ghosts: tuple[LeftBehind, ...] = ()
-    remarks: tuple[Remark, ...] = ()
-    _processes: dict[Identity, ProcessRecord] = field(default_factory=dict)
-    _by_index: dict[int, ProcessRecord] = field(default_factory=dict)
-    _deaths: dict[Identity, int] = field(default_factory=dict)
-    _commands: dict[tuple[Identity, str | None], str | None] = field(default_factory=dict)
-    _numbered: int = 0
 
-    def take(
-        self,
-        reading: Iterable[tuple[DeviceRecord, DeviceSample]],
-        remarks: Iterable[Remark],
-        now: int,
-    ) -> None:
-        """Replaces the reading: processes that are not in it hold nothing."""
+class CounterBooks:
+    """The latest reading, and what it adds to the rows of the native ledger. `processes` send events.
+
+    The reading before only matters for processes that died since.
+    """
+
+    def __init__(self, register: DeviceRegister, processes: Mapping[int, ProcessRecord]) -> None:
+        self.accounts: list[Account] = []
+        self.remarks: tuple[Remark, ...] = ()
+        self._register = register
+        self._senders = processes
+        self._processes: dict[Identity, ProcessRecord] = {}  # whose slots count
+        self._ghosts: tuple[LeftBehind, ...] = ()
+        self._deaths: dict[Identity, int] = {}
+        self._commands: dict[Slots, str | None] = {}
+        self._numbered = 0
+        self._above: Counter[AccountKey] = Counter()  # readings in a row that exceeded the events
+        self._plain: tuple[list[Account], tuple[CounterContext, ...]] = [], ()
+
+    def take(self, devices: Iterable[DeviceSample], remarks: Iterable[Remark], now: int) -> None:
+        """Replaces the last reading: processes that are not in it hold nothing."""
+        reading, beyond = self._register.sampled(devices)
+        more = Remark("devices", f"{beyond:,} regions are left out: {MAX_DEVICES} is the limit")
+        self.remarks = (*remarks, *([more] if beyond else []))
         accounts: dict[int, dict[Identity, Account]] = {}  # by device
-        # A file is evidence only about its owner's processes, so the user is part of the key.
-        dead: dict[tuple[Identity, str | None], dict[str, Amounts]] = {}
-        names: dict[tuple[Identity, str | None], ProcessSample] = {}
+        dead: dict[Slots, dict[str, Amounts]] = {}
+        names: dict[Slots, ProcessSample] = {}
         known, self._processes = self._processes, {}
         for device, sample in reading:
             source = source_of(sample.version)
@@ -112,31 +115,20 @@ class Samples:
                 else:  # two slots of one process: a race in the runtime
                     both = Amounts.total((account.slot.counters, slot.counters))
                     account.slot = account.slot._replace(counters=both)
-        self._deaths = {i: self._deaths.get(i) or self._seen_dying(i, known, now) for i, _ in dead}
+        self._deaths = {i: self._deaths.get(i) or _seen_dying(i, known, now) for i, _ in dead}
         self._commands = {of: self._commands.get(of) or _last_command(of, known) for of in dead}
         self.accounts = [account for some in accounts.values() for account in some.values()]
-        self._by_index = {process.index: process for process in self._processes.values()}
-        self.ghosts = tuple(
-            _ghost(names[of], held, self._deaths[of[0]] or None, of[1], self._commands[of])
+        self._ghosts = tuple(
+            LeftBehind(
+                pid=names[of].pid,
+                command=self._commands[of] or names[of].name,
+                died_ns=self._deaths[of[0]] or None,
+                devices=held,
+                ghost=True,
+                user=of[1],
+            )
             for of, held in dead.items()
         )
-        self.remarks = tuple(remarks)
-
-    def bury(self, pid: int, start_time_ns: int | None) -> None:
-        """Drops a process that died after the reading was taken."""
-        self.accounts = [a for a in self.accounts if not same(a.process.facts, pid, start_time_ns)]
-        gone = [i for i, p in self._processes.items() if same(p.facts, pid, start_time_ns)]
-        for identity in gone:
-            del self._processes[identity]
-
-    @property
-    def processes(self) -> list[ProcessRecord]:
-        """Those that hold something, or could: all whose slots count."""
-        return list(self._processes.values())
-
-    def process(self, index: int) -> ProcessRecord:
-        """The process with that (negative) index."""
-        return self._by_index[index]
 
     def _process(
         self,
@@ -156,10 +148,118 @@ class Samples:
         self._processes[identity] = process
         return process
 
-    @staticmethod
-    def _seen_dying(identity: Identity, known: Mapping[Identity, ProcessRecord], now: int) -> int:
-        """Now, if it was alive at the last reading; 0 if unknown."""
-        return now if any(key[0] == identity[0] for key in known) else 0
+    def contexts(self) -> tuple[CounterContext, ...]:
+        """The reading as plain values."""
+        if not self._senders:  # as on most hosts; this is called four times per snapshot
+            accounts = self.accounts
+            if self._plain[0] is not accounts:
+                self._plain = accounts, tuple(account.context(None, False) for account in accounts)
+            return self._plain[1]
+        return tuple(
+            account.context(owner, self._lasting(owner, account.device))
+            for account, owner in self._owners()
+        )
+
+    def _lasting(self, owner: ProcessRecord | None, device: DeviceRecord) -> bool:
+        return owner is not None and self._above[owner.index, device.index] >= PATIENCE
+
+    def compare(self, rows: Iterable[AccountRow]) -> None:
+        """After each reading: counts for how long the counters have exceeded the events."""
+        if not self._senders:
+            self._above.clear()
+            return
+        self._above = Counter(
+            {
+                (counter.process, counter.device): self._above[counter.process, counter.device] + 1
+                for counter, difference in differences(self.contexts(), rows)
+                if any(amount > 0 for amount in difference[:-1])  # without circular buffers
+            }
+        )
+
+    def strangers(self) -> list[ProcessRecord]:
+        """Processes that only counters know: those that hold something, or could."""
+        if not self._senders:
+            return list(self._processes.values())
+        found = {
+            account.process.index: account.process
+            for account, process in self._owners()
+            if process is None
+        }
+        return list(found.values())
+
+    def ghosts(self, known: Iterable[LeftBehind]) -> list[LeftBehind]:
+        """Dead processes that the counters still list, except those whose death was observed."""
+        seen = {left.pid for left in known}
+        found = [
+            ghost for ghost in self._ghosts if ghost.pid not in seen and holding(ghost.devices)
+        ]
+        found.sort(
+            key=lambda ghost: -sum(held.dram + held.l1_used for held in ghost.devices.values())
+        )
+        return found[:MAX_LEFT_BEHIND]
+
+    def begin_mixing(self, device: DeviceRecord, events: DeviceRow) -> None:
+        """One more process reports the device by events."""
+        others = [
+            counter_row(account.context(None, False))
+            for account, owner in self._owners()
+            if owner is None and account.device is device
+        ]
+        device.polled.begin_mixing(events, with_counters(events, others))
+
+    def released(self, facts: ProcessFacts) -> None:
+        """Drops a process that died after the reading was taken."""
+        if not self.accounts or is_alive(facts.pid, facts.start_time_ns):
+            return
+        self.accounts = [
+            a for a in self.accounts if not same(a.process.facts, facts.pid, facts.start_time_ns)
+        ]
+        self._processes = {
+            identity: process
+            for identity, process in self._processes.items()
+            if not same(process.facts, facts.pid, facts.start_time_ns)
+        }
+
+    def _owners(self) -> Iterator[tuple[Account, ProcessRecord | None]]:
+        """Each account of the counters, with the process if it also sends events."""
+        if not (self._senders and self.accounts):
+            yield from ((account, None) for account in self.accounts)
+            return
+        pids = {account.process.facts.pid for account in self.accounts}
+        by_pid: dict[int, list[ProcessRecord]] = defaultdict(list)
+        for process in self._senders.values():
+            if process.facts.pid in pids and process.counted_as is None and process.part_of is None:
+                by_pid[process.pid].append(process)
+        for account in self.accounts:
+            facts = account.process.facts
+            found = (
+                p
+                for p in by_pid.get(facts.pid, ())
+                if account.slot.owner is not Owner.ELSEWHERE  # its pid is not one of this host
+                and same(p.facts, facts.pid, facts.start_time_ns)
+            )
+            yield account, next(found, None)
+
+    def locate(self) -> Iterator[tuple[ProcessRecord, int, DeviceRecord]]:
+        """(process, number, device) where the process has a slot in the counter file with that device number.
+
+        Numbers are per process (`TT_VISIBLE_DEVICES`), so another process's device with that number proves nothing. If
+        two files of a process have the same number, neither counts.
+        """
+        regions: dict[tuple[int, int], list[DeviceRecord]] = {}
+        for account, process in self._owners() if self._senders else ():
+            number = account.sample.logical_id
+            if process is not None and number is not None:
+                regions.setdefault((process.index, number), []).append(account.device)
+        for (index, number), found in regions.items():
+            for part in self._senders[index].accounts:
+                if len(found) == 1 and part.devices.get(number) == made_up_id(number):
+                    yield part, number, found[0]
+
+
+def _seen_dying(identity: Identity, known: Mapping[Identity, ProcessRecord], now: int) -> int:
+    """Now, if it was alive at the last reading; 0 if unknown."""
+    return now if any(key[0] == identity[0] for key in known) else 0
 
 
 def same(facts: ProcessFacts, pid: int, start_time_ns: int | None) -> bool:
@@ -187,153 +287,8 @@ def _facts(process: ProcessSample, user: str | None) -> ProcessFacts:
     )
 
 
-def _last_command(
-    of: tuple[Identity, str | None], known: Mapping[Identity, ProcessRecord]
-) -> str | None:
+def _last_command(of: Slots, known: Mapping[Identity, ProcessRecord]) -> str | None:
     """Of a dead process that was alive at the last reading; its slot only has its name."""
     (pid, *_), user = of
     found = (one.facts for key, one in known.items() if key[0] == pid and one.facts.user == user)
     return next((facts.command for facts in found), None)
-
-
-def _ghost(
-    process: ProcessSample,
-    devices: Mapping[str, Amounts],
-    died: int | None,
-    user: str | None,
-    command: str | None,
-) -> LeftBehind:
-    return LeftBehind(process.pid, command or process.name, died, devices, ghost=True, user=user)
-
-
-PATIENCE = 3  # readings in a row: events and counters are not read at the same instant
-
-
-def owners(
-    samples: Samples, processes: Mapping[int, ProcessRecord]
-) -> Iterator[tuple[Account, ProcessRecord | None]]:
-    """Each account of the counters, with the process if it also sends events."""
-    if not (processes and samples.accounts):
-        yield from ((account, None) for account in samples.accounts)
-        return
-    pids = {account.process.facts.pid for account in samples.accounts}
-    by_pid: dict[int, list[ProcessRecord]] = defaultdict(list)
-    for process in processes.values():
-        if process.facts.pid in pids and process.counted_as is None and process.part_of is None:
-            by_pid[process.pid].append(process)
-    for account in samples.accounts:
-        facts = account.process.facts
-        found = (
-            p
-            for p in (by_pid.get(facts.pid, ()) if account.here else ())
-            if same(p.facts, facts.pid, facts.start_time_ns)
-        )
-        yield account, next(found, None)
-
-
-def locate(
-    samples: Samples, processes: Mapping[int, ProcessRecord]
-) -> Iterator[tuple[ProcessRecord, int, DeviceRecord]]:
-    """(process, number, device) where the process has a slot in the counter file with that device number.
-
-    Numbers are per process (`TT_VISIBLE_DEVICES`), so another process's device with that number proves nothing. If two
-    files of a process have the same number, neither counts.
-    """
-    if not processes:
-        return
-    regions: dict[tuple[int, int], list[DeviceRecord]] = {}
-    by_index = {}
-    for account, process in list(owners(samples, processes)):
-        number = account.sample.logical_id
-        if process is not None and number is not None:
-            regions.setdefault((process.index, number), []).append(account.device)
-            by_index[process.index] = process
-    for (index, number), found in regions.items():
-        for part in by_index[index].accounts:
-            if len(found) == 1 and part.devices.get(number) == made_up_id(number):
-                yield part, number, found[0]
-
-
-class CounterBooks:
-    """What counters add to the rows of the native ledger."""
-
-    def __init__(self, register: DeviceRegister) -> None:
-        self.samples = Samples()
-        self._register = register
-        self._above: Counter[AccountKey] = Counter()  # readings in a row that exceeded the events
-        self._plain: tuple[list[Account], tuple[CounterContext, ...]] = [], ()
-
-    def take(self, devices: Iterable[DeviceSample], remarks: Iterable[Remark], now: int) -> None:
-        """Replaces the last reading."""
-        found, beyond = self._register.sampled(devices)
-        more = Remark("devices", f"{beyond:,} regions are left out: {MAX_DEVICES} is the limit")
-        self.samples.take(found, [*remarks, *([more] if beyond else [])], now)
-
-    def contexts(self, processes: Mapping[int, ProcessRecord]) -> tuple[CounterContext, ...]:
-        """The reading as plain values; `processes` are those that send events."""
-        if not processes:  # as on most hosts; this is called four times per snapshot
-            accounts = self.samples.accounts
-            if self._plain[0] is not accounts:
-                self._plain = accounts, tuple(account.context(None, False) for account in accounts)
-            return self._plain[1]
-        return tuple(
-            account.context(owner, self._lasting(owner, account.device))
-            for account, owner in owners(self.samples, processes)
-        )
-
-    def _lasting(self, owner: ProcessRecord | None, device: DeviceRecord) -> bool:
-        return owner is not None and self._above[owner.index, device.index] >= PATIENCE
-
-    def compare(self, processes: Mapping[int, ProcessRecord], rows: Iterable[AccountRow]) -> None:
-        """After each reading: counts for how long the counters have exceeded the events."""
-        if not processes:
-            self._above.clear()
-            return
-        self._above = Counter(
-            {
-                (counter.process, counter.device): self._above[counter.process, counter.device] + 1
-                for counter, difference in differences(self.contexts(processes), rows)
-                if any(amount > 0 for amount in difference[:-1])  # without circular buffers
-            }
-        )
-
-    def strangers(self, processes: Mapping[int, ProcessRecord]) -> list[ProcessRecord]:
-        """Processes that only counters know."""
-        if not processes:
-            return self.samples.processes
-        found = {
-            account.process.index: account.process
-            for account, process in owners(self.samples, processes)
-            if process is None
-        }
-        return list(found.values())
-
-    def ghosts(self, known: Iterable[LeftBehind]) -> list[LeftBehind]:
-        """Dead processes that the counters still list, except those whose death was observed."""
-        seen = {left.pid for left in known}
-        found = [
-            ghost
-            for ghost in self.samples.ghosts
-            if ghost.pid not in seen and holding(ghost.devices)
-        ]
-        found.sort(
-            key=lambda ghost: -sum(held.dram + held.l1_used for held in ghost.devices.values())
-        )
-        return found[:MAX_LEFT_BEHIND]
-
-    def begin_mixing(
-        self, device: DeviceRecord, events: DeviceRow, processes: Mapping[int, ProcessRecord]
-    ) -> None:
-        """One more of `processes` reports the device by events."""
-        others = [
-            counter_row(account.context(None, False))
-            for account, owner in owners(self.samples, processes)
-            if owner is None and account.device is device
-        ]
-        device.polled.begin_mixing(events, with_counters(events, others))
-
-    def released(self, process: ProcessRecord) -> None:
-        """Drops a process that died after the reading was taken."""
-        facts = process.facts
-        if self.samples.accounts and not is_alive(facts.pid, facts.start_time_ns):
-            self.samples.bury(facts.pid, facts.start_time_ns)

@@ -31,10 +31,12 @@ MOST_OF_OTHERS = 50_000
 
 
 class Reporter(Protocol):
-    """The sender of an event; the mappings resolve the numbers in it."""
+    """The sender of an event, alive or recorded; the mappings resolve the numbers in it."""
 
     @property
     def pid(self) -> int: ...
+    @property
+    def title(self) -> str: ...
     @property
     def devices(self) -> Mapping[int, str]: ...  # logical id -> unique id
     @property
@@ -92,7 +94,7 @@ _KINDS: dict[int, type[IntEnum]] = {
 
 def logged_event(reporter: Reporter, event: Event, arrived: int) -> LoggedEvent:
     """The event with the names of its process; `arrived` replaces a time that is missing or in the future."""
-    of_buffer = event.op in _BUFFERS
+    of_buffer, failed = event.op in _BUFFERS, event.op == Notice.ALLOCATION_FAILED
     return LoggedEvent(
         max(event.time_by(arrived), 0),
         reporter.pid,
@@ -101,13 +103,14 @@ def logged_event(reporter: Reporter, event: Event, arrived: int) -> LoggedEvent:
         _kind(event),
         tuple(name for flag, name in _FLAGS if event.flags & flag),
         event.id,
-        _size(event),
+        # A program whose circular buffers do not fit asks for addresses, not for a number of bytes.
+        event.size or None if failed else event.size,
         event.extra,
         event.address,
         event.number,
         0 if of_buffer else event.cores,
         reporter.strings.get(event.cores) if of_buffer else None,
-        _text(reporter, event),
+        reporter.messages.get(event.time) if failed else None,
         reporter.strings.get(event.name),
         reporter.strings.get(event.site),
     )
@@ -115,17 +118,6 @@ def logged_event(reporter: Reporter, event: Event, arrived: int) -> LoggedEvent:
 
 def event_device(reporter: Reporter, event: Event) -> str | None:
     return None if event.op in OF_NO_DEVICE else reporter.devices.get(event.device)
-
-
-def _size(event: Event) -> int | None:
-    """A program whose circular buffers do not fit asks for addresses, not for a number of bytes."""
-    return event.size or None if event.op == Notice.ALLOCATION_FAILED else event.size
-
-
-def _text(reporter: Reporter, event: Event) -> str | None:
-    """The runtime's message."""
-    failed = event.op == Notice.ALLOCATION_FAILED
-    return reporter.messages.get(event.time) if failed else None
 
 
 def _kind(event: Event) -> str | None:

@@ -9,7 +9,7 @@ from typing import Any
 from ttmem.events import DeviceDeclaration, DeviceSample, MemoryKind
 from ttmem.fast_dataclasses import NamedTuple, dataclass, field, replace
 from ttmem.hw.cards import NODES
-from ttmem.ledger.context import Declared, DeviceContext, SampleContext
+from ttmem.ledger.context import DeviceContext, SampleContext
 from ttmem.ledger.peaks import DeviceHistory, PolledPeaks
 from ttmem.ledger.shares import TRUSTED
 from ttmem.snapshots import Anomaly, Provenance
@@ -34,7 +34,7 @@ class Effective(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class DeviceRecord(Declared):
+class DeviceRecord:
     """A chip: its identity, its declaration, and where that came from.
 
     Processes of several users may have it open. The declarations of one of them count: of root and the user of this
@@ -88,7 +88,7 @@ class DeviceRecord(Declared):
         if user is None:
             return None
         if self.users[user] == 1:
-            self._effective()
+            _ = self.effective  # as it is until now: the last declaration stays
             del self.users[user]
         else:
             self.users[user] -= 1
@@ -107,7 +107,9 @@ class DeviceRecord(Declared):
         if before not in (None, TRUSTED, self.authority):
             self.largest.clear()  # others' capacities explain nothing
 
-    def _effective(self) -> Effective:
+    @property
+    def effective(self) -> Effective:
+        """What counts as its declaration now."""
         if self.stale:
             self.stale = False
             self.known = self._determined()
@@ -146,21 +148,7 @@ class DeviceRecord(Declared):
 
     @property
     def declaration(self) -> DeviceDeclaration:
-        return self._effective().declaration
-
-    @property
-    def declared_by(self) -> str | None:
-        """None: not declared, all capacities are unknown."""
-        return self._effective().by
-
-    @property
-    def one_layout(self) -> bool:
-        return self._effective().one_layout
-
-    @property
-    def ignored(self) -> tuple[tuple[int, str], ...]:
-        """Accounts whose declarations contradict those that count, and in what; one of each user."""
-        return self._effective().ignored
+        return self.effective.declaration
 
     @property
     def shown(self) -> bool:
@@ -177,13 +165,16 @@ class DeviceRecord(Declared):
     @property
     def capacity_provenance(self) -> Provenance:
         """Where the capacities come from."""
-        if self.declared_by is None and self.by_counters:
+        declared = self.effective
+        if declared.by is not None:
+            return Provenance(declared.by, "declared", declared.declaration.note)
+        if self.by_counters:
             more = ASK_DRIVER if os.path.isdir(NODES) else ""  # mock boards have no driver to ask
             return Provenance("none", "unknown", UNKNOWN_BOARD + more)
-        if self.declared_by is None:
-            missing = "no client declared this device; give the server --board, --cluster or --l1-capacity"
-            return Provenance("none", "unknown", missing)
-        return Provenance(self.declared_by, "declared", self.declaration.note)
+        missing = (
+            "no client declared this device; give the server --board, --cluster or --l1-capacity"
+        )
+        return Provenance("none", "unknown", missing)
 
     def context(self, anomalies: Iterable[Anomaly], failed: int | None) -> DeviceContext:
         return DeviceContext(
@@ -191,7 +182,7 @@ class DeviceRecord(Declared):
             logical_id=self.logical_id,
             shown=self.shown,
             declaration=self.declaration,
-            one_layout=self.one_layout,
+            one_layout=self.effective.one_layout,
             identity=self.identity,
             capacity_provenance=self.capacity_provenance,
             by_counters=self.by_counters,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import MutableSequence, Sequence
 
-from ttmem.events import MemoryKind
+from ttmem.events import Amounts
 from ttmem.ledger.context import PeakContext
 from ttmem.snapshots import MemoryHistory
 from ttmem.wire.rows import KINDS, DeviceRow
@@ -29,18 +29,7 @@ class DeviceHistory:
         return len(self._columns["time_ns"]) > 0
 
     def add(self, now: int, row: DeviceRow) -> None:
-        held = row.held
-        self.append(
-            (
-                now,
-                held[MemoryKind.DRAM],
-                held[MemoryKind.L1],
-                held[MemoryKind.L1_SMALL],
-                held[MemoryKind.TRACE],
-                row.cb_used,
-                row.l1_used,
-            )
-        )
+        self.append((now, *Amounts.of_kinds(row.held, row.cb_used), row.l1_used))
 
     def append(self, values: Sequence[int]) -> None:
         """Adds a sample, as columns; the oldest goes when the hour is full."""

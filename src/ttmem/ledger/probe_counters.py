@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from ttmem.events import Amounts, MemoryKind
 from ttmem.events.probe_news import KilledProcess, ProbeCounters, ProbeNews
-from ttmem.fast_dataclasses import dataclass, replace
+from ttmem.fast_dataclasses import replace
 from ttmem.ledger.devices import DeviceRecord
 from ttmem.ledger.peaks import L1
-from ttmem.ledger.processes import ProcessRecord
+from ttmem.ledger.processes import Difference, Doubt, ProcessRecord
 from ttmem.ledger.rows import AccountKey
 from ttmem.sizes import human
 from ttmem.snapshots import Anomaly, LeftBehind
@@ -17,63 +17,38 @@ from ttmem.wire.rows import AccountRow
 
 HeldAtTheEnd = Callable[[ProbeNews], dict[str, Amounts] | None]  # by a process, on each device
 PATIENCE = 3  # polls in a row: counters and events are not read at the same instant
-Difference = tuple[int, ...]  # bytes by kind of memory, then circular buffers
 
 
-@dataclass(slots=True)
-class Doubt:
-    """A difference that does not change."""
-
-    difference: Difference
-    looks: int = 1
-    rebuilt: bool = False  # and is still there after the live table was read
-
-
-class ProbeChecks:
+def look_for_doubts(
+    process: ProcessRecord,
+    news: ProbeNews,
+    devices: Mapping[int, int],
+    rows: Mapping[AccountKey, AccountRow],
+) -> None:
     """A lasting difference is first repaired from the live table; if it remains, it is an anomaly."""
+    doubts = process.probe.doubts
+    for chip, counted in news.counters.items():
+        device = devices.get(chip, -1)
+        difference = _difference(counted, rows.get((process.index, device)))
+        if not any(difference):
+            doubts.pop(device, None)
+            continue
+        doubt = doubts.get(device)
+        if doubt is None or doubt.difference != difference:
+            rebuilt = doubt is not None and doubt.rebuilt
+            doubts[device] = Doubt(difference, rebuilt=rebuilt)
+            continue
+        doubt.looks += 1
+        if doubt.looks == PATIENCE and not doubt.rebuilt:
+            process.probe.is_doubted = True
+            doubts[device] = Doubt(difference, rebuilt=True)
 
-    def __init__(self) -> None:
-        self._doubts: dict[AccountKey, Doubt] = {}
-        self._to_rebuild: set[int] = set()
 
-    def look(
-        self,
-        process: ProcessRecord,
-        news: ProbeNews,
-        devices: Mapping[int, int],
-        rows: Mapping[AccountKey, AccountRow],
-    ) -> None:
-        for chip, counted in news.counters.items():
-            place = (process.index, devices.get(chip, -1))
-            difference = _difference(counted, rows.get(place))
-            if not any(difference):
-                self._doubts.pop(place, None)
-                continue
-            doubt = self._doubts.get(place)
-            if doubt is None or doubt.difference != difference:
-                rebuilt = doubt is not None and doubt.rebuilt
-                self._doubts[place] = Doubt(difference, rebuilt=rebuilt)
-                continue
-            doubt.looks += 1
-            if doubt.looks == PATIENCE and not doubt.rebuilt:
-                self._to_rebuild.add(process.index)
-                self._doubts[place] = Doubt(difference, rebuilt=True)
-
-    def take_doubts(self) -> set[int]:
-        """Processes whose live table should be read now."""
-        wanted, self._to_rebuild = self._to_rebuild, set()
-        return wanted
-
-    def forget(self, process: ProcessRecord) -> None:
-        self._to_rebuild.discard(process.index)
-        for place in [place for place in self._doubts if place[0] == process.index]:
-            del self._doubts[place]
-
-    def odd(self, processes: Mapping[int, ProcessRecord]) -> Iterator[tuple[AccountKey, Anomaly]]:
-        """What reading the live table did not explain."""
-        for place, doubt in self._doubts.items():
-            if doubt.rebuilt and doubt.looks >= PATIENCE:
-                yield place, _anomaly(processes[place[0]], doubt.difference)
+def unexplained(process: ProcessRecord) -> Iterator[tuple[int, Anomaly]]:
+    """What reading the live table did not explain, by device."""
+    for device, doubt in process.probe.doubts.items():
+        if doubt.rebuilt and doubt.looks >= PATIENCE:
+            yield device, _anomaly(process, doubt.difference)
 
 
 def _difference(counted: ProbeCounters, row: AccountRow | None) -> Difference:
@@ -145,35 +120,26 @@ def _counted(held: dict[str, Amounts], news: ProbeNews) -> dict[str, Amounts]:
     return out
 
 
-class ProbePeaks:
+def take_peaks(
+    process: ProcessRecord,
+    news: ProbeNews,
+    indices: Mapping[int, int],
+    devices: Sequence[DeviceRecord],
+    now: int,
+) -> None:
     """A peak counts when it is new, so that one from before `reset_peak` does not come back."""
-
-    def __init__(self) -> None:
-        self._seen: dict[tuple[int, int, MemoryKind], int] = {}
-
-    def take(
-        self,
-        process: ProcessRecord,
-        news: ProbeNews,
-        indices: Mapping[int, int],
-        devices: Sequence[DeviceRecord],
-        now: int,
-    ) -> None:
-        for chip, counted in news.counters.items():
-            if chip not in indices:
-                continue
-            device = devices[indices[chip]]
-            for kind in MemoryKind:
-                key, counter = (process.index, device.index, kind), counted.kinds[kind]
-                if counter.peak > self._seen.get(key, 0):
-                    self._seen[key] = counter.peak
-                    device.polled.raise_kind(kind, counter.peak, _known(counter.peak_ns, now))
-            if news.missed:
-                _take_l1(device, counted, now)
-
-    def forget(self, process: ProcessRecord) -> None:
-        for key in [key for key in self._seen if key[0] == process.index]:
-            del self._seen[key]
+    seen = process.probe.peaks
+    for chip, counted in news.counters.items():
+        if chip not in indices:
+            continue
+        device = devices[indices[chip]]
+        for kind in MemoryKind:
+            counter = counted.kinds[kind]
+            if counter.peak > seen.get((device.index, kind), 0):
+                seen[device.index, kind] = counter.peak
+                device.polled.raise_kind(kind, counter.peak, _known(counter.peak_ns, now))
+        if news.missed:
+            _take_l1(device, counted, now)
 
 
 def _known(time_ns: int, now: int) -> int:

@@ -14,8 +14,9 @@ from ttmem.events.record import EVENT, of_source, places
 from ttmem.ledger.accounts import Accounts
 from ttmem.ledger.anomalies import FailedAllocations
 from ttmem.ledger.counters import same
-from ttmem.ledger.probe_counters import HeldAtTheEnd, KilledProcesses, ProbeChecks, ProbePeaks
+from ttmem.ledger.probe_counters import HeldAtTheEnd, KilledProcesses, look_for_doubts, take_peaks
 from ttmem.ledger.processes import ProcessRecord
+from ttmem.ledger.rows import AccountKey
 from ttmem.procfs import ProcessFacts
 from ttmem.snapshots import LeftBehind
 from ttmem.wire.rows import AccountRow
@@ -55,70 +56,47 @@ def _dispatches(news: ProbeNews) -> bytes:
     return b"".join(events[at * EVENT_SIZE : (at + 1) * EVENT_SIZE] for at in found.values())
 
 
-ID = 1 << 56  # the probe's own ids are shorter
-NAME = 0xFFFFFFFF  # the probe numbers its strings from 1
-TEXT = "buffers beyond the probe's table"
-Amount = tuple[int, int]  # requested, reserved
+UNLISTED_ID = 1 << 56  # the probe's own ids are shorter
+UNLISTED_NAME = 0xFFFFFFFF  # the probe numbers its strings from 1
+UNLISTED_TEXT = "buffers beyond the probe's table"
 
 
-class Unlisted:
-    """One entry per kind and device for what the counters include and no single entry shows."""
-
-    def __init__(self, accounts: Accounts) -> None:
-        self._accounts = accounts
-        self._entered: dict[tuple[int, int, MemoryKind], Amount] = {}
-
-    def settle(
-        self,
-        process: ProcessRecord,
-        news: ProbeNews,
-        rows: dict[tuple[int, int], AccountRow],
-        now: int,
-    ) -> None:
-        """Makes the entries of a process match its counters; `rows` are updated."""
-        if news.live is not None:  # reading the table removed everything that is not in it
-            self.forget(process)
-        if not (news.unlisted or self.has(process)):
-            return
-        self._accounts.define_string(process, NAME, TEXT)
-        devices = self._accounts.device_indices(process)
-        for chip, counted in news.counters.items():
-            row = rows.get((process.index, devices.get(chip, -1)))
-            for kind in MemoryKind:
-                if row is not None:
-                    key = (process.index, chip, kind)
-                    old = self._entered.get(key, (0, 0))
-                    requested = counted.kinds[kind].requested - (row.requested[kind] - old[0])
-                    reserved = counted.kinds[kind].reserved - (row.held[kind] - old[1])
-                    new = (requested, reserved) if news.unlisted and requested > 0 else (0, 0)
-                    self._enter(process, key, new, now)
-        rows.update({(row.process, row.device): row for row in self._accounts.event_rows()})
-
-    def has(self, process: ProcessRecord) -> bool:
-        """Whether there are any."""
-        return any(key[0] == process.index for key in self._entered)
-
-    def forget(self, process: ProcessRecord) -> None:
-        for key in [key for key in self._entered if key[0] == process.index]:
-            del self._entered[key]
-
-    def _enter(
-        self,
-        process: ProcessRecord,
-        key: tuple[int, int, MemoryKind],
-        amount: Amount,
-        now: int,
-    ) -> None:
-        if amount == self._entered.get(key, (0, 0)):
-            return
-        _, chip, kind = key
-        blank = Event(Op.FREE, kind, Flag.KIND_KNOWN | Flag.RESENT, chip, id=ID)
-        self._accounts.account(process, blank.pack(), now)
-        self._entered.pop(key, None)
-        if amount[0]:
-            entry = blank._replace(op=Op.ALLOC, size=amount[0], extra=max(amount[1], 0), name=NAME)
-            self._accounts.account(process, entry.pack(), now)
-            self._entered[key] = amount
+def settle_unlisted(
+    accounts: Accounts,
+    process: ProcessRecord,
+    news: ProbeNews,
+    rows: dict[AccountKey, AccountRow],
+    now: int,
+) -> None:
+    """Has one entry per kind and device for what the counters include and no single entry shows; updates `rows`."""
+    entered = process.probe.entered
+    if news.live is not None:  # reading the table removed everything that is not in it
+        entered.clear()
+    if not (news.unlisted or entered):
+        return
+    accounts.define_string(process, UNLISTED_NAME, UNLISTED_TEXT)
+    devices = accounts.device_indices(process)
+    for chip, counted in news.counters.items():
+        row = rows.get((process.index, devices.get(chip, -1)))
+        if row is None:
+            continue
+        for kind in MemoryKind:
+            before = entered.get((chip, kind), (0, 0))
+            requested = counted.kinds[kind].requested - (row.requested[kind] - before[0])
+            reserved = counted.kinds[kind].reserved - (row.held[kind] - before[1])
+            amount = (requested, reserved) if news.unlisted and requested > 0 else (0, 0)
+            if amount == before:
+                continue
+            entry = Event(Op.FREE, kind, Flag.KIND_KNOWN | Flag.RESENT, chip, id=UNLISTED_ID)
+            accounts.account(process, entry.pack(), now)
+            entered.pop((chip, kind), None)
+            if amount[0]:
+                entry = entry._replace(
+                    op=Op.ALLOC, size=amount[0], extra=max(amount[1], 0), name=UNLISTED_NAME
+                )
+                accounts.account(process, entry.pack(), now)
+                entered[chip, kind] = amount
+    rows.update({(row.process, row.device): row for row in accounts.event_rows()})
 
 
 SOURCE = "probe"
@@ -137,11 +115,7 @@ class ProbedProcesses:
         self._accounts = accounts
         self._held_at_the_end = held_at_the_end
         self._by_path: dict[str, ProcessRecord] = {}
-        self.checks = ProbeChecks()
         self.failures = FailedAllocations()
-        self._unlisted = Unlisted(accounts)
-        self._peaks = ProbePeaks()
-        self._counted: dict[int, bytes] = {}  # the counters that the ledger has, as events
         self._killed = KilledProcesses()
         self._faulty: list[str] = []
         self._refused: set[str] = set()  # partly read: what comes next continues it
@@ -176,10 +150,10 @@ class ProbedProcesses:
         )
         for process, update in alive:
             try:
-                self._unlisted.settle(process, update, rows, now)
+                settle_unlisted(self._accounts, process, update, rows, now)
                 devices = self._accounts.device_indices(process)
                 self._find_gaps(process, update)
-                self.checks.look(process, update, devices, rows)
+                look_for_doubts(process, update, devices, rows)
             except Exception as problem:
                 self._set_aside(update.path, problem, now)
         return [(process, left) for process, left in over if left is not None]
@@ -195,7 +169,7 @@ class ProbedProcesses:
         return faulty
 
     def _set_aside(self, path: str, problem: Exception, now: int) -> None:
-        self._accounts.faults.note(f"the region {path}", problem)
+        self._accounts.omissions.fault(f"the region {path}", problem)
         self._faulty.append(path)
         if len(self._refused) >= MOST_REFUSED:  # of those that never came back
             self._refused.clear()
@@ -229,7 +203,7 @@ class ProbedProcesses:
 
     def _find_gaps(self, process: ProcessRecord, news: ProbeNews) -> None:
         # A reader that has seen every event needs no table. A reader of the past has no counters to compare with.
-        lacking = self._unlisted.has(process) or not news.counters
+        lacking = bool(process.probe.entered) or not news.counters
         process.overflow = process.probe.unlisted = news.unlisted if lacking else 0
         process.probe.alive.clear()
         for chip, counted in news.counters.items():
@@ -249,8 +223,10 @@ class ProbedProcesses:
 
     def doubted(self) -> list[str]:
         """Regions whose counters disagree with their events: their live tables must be read."""
-        indices = self.checks.take_doubts()
-        return [path for path, process in self._by_path.items() if process.index in indices]
+        found = [path for path, process in self._by_path.items() if process.probe.is_doubted]
+        for path in found:
+            self._by_path[path].probe.is_doubted = False
+        return found
 
     def overruled_by(self, facts: ProcessFacts) -> ProcessRecord | None:
         """The account that counts for a process which also reports in another way."""
@@ -292,11 +268,11 @@ class ProbedProcesses:
         counted = b"".join(_counters(chip, counters) for chip, counters in news.counters.items())
         # What the ledger has already would fill the recordings of idle programs, ten times a second.
         idle = not (news.events or news.devices or news.live is not None)
-        if not (idle and counted == self._counted.get(process.index)):
-            self._counted[process.index] = counted
+        if not (idle and counted == process.probe.counters):
+            process.probe.counters = counted
             self._accounts.account(process, counted, now)
         indices = self._accounts.device_indices(process)
-        self._peaks.take(process, news, indices, self._accounts.devices, now)
+        take_peaks(process, news, indices, self._accounts.devices, now)
         return process
 
     def _open(self, news: ProbeNews) -> ProcessRecord:
@@ -308,12 +284,7 @@ class ProbedProcesses:
         return process
 
     def _end(self, path: str, now: int) -> LeftBehind | None:
-        process = self._by_path.pop(path)
-        self.checks.forget(process)
-        self._unlisted.forget(process)
-        self._peaks.forget(process)
-        self._counted.pop(process.index, None)
-        return self._accounts.release(process, now)
+        return self._accounts.release(self._by_path.pop(path), now)
 
 
 def _counters(chip: int, counted: ProbeCounters) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from sys import getsizeof
 
-from ttmem.events import Amounts, DeviceDeclaration
+from ttmem.events import Amounts, DeviceDeclaration, MemoryKind
 from ttmem.events.probe_news import ProbeCounters, ProbeNews
 from ttmem.fast_dataclasses import dataclass, field
 from ttmem.ledger.context import ProcessContext, title
@@ -31,9 +31,21 @@ UNSEEN_EVENTS = (
 )
 
 
+Difference = tuple[int, ...]  # bytes by kind of memory, then circular buffers
+
+
 @dataclass(slots=True)
-class ProbeGaps:
-    """What the probe of one process misses.
+class Doubt:
+    """A difference between the counters and the events of a device that does not change."""
+
+    difference: Difference
+    looks: int = 1
+    rebuilt: bool = False  # and is still there after the live table was read
+
+
+@dataclass(slots=True)
+class ProbeState:
+    """What the probe of one process has counted, and what it misses.
 
     If a table is full, there are sums of the buffers beyond it, but of nothing else.
     """
@@ -48,6 +60,12 @@ class ProbeGaps:
     # By device and kind, where lists are incomplete.
     alive: dict[str, tuple[int, ...]] = field(default_factory=dict)
     lower_bound: set[str] = field(default_factory=set)  # devices with possibly unreported programs
+    counters: bytes | None = None  # those that the ledger has, as events
+    peaks: dict[tuple[int, MemoryKind], int] = field(default_factory=dict)  # by device index
+    doubts: dict[int, Doubt] = field(default_factory=dict)  # by device index
+    is_doubted: bool = False  # the live table should be read now
+    # What the ledger has, by logical id, for buffers that no single entry shows: requested, reserved.
+    entered: dict[tuple[int, MemoryKind], tuple[int, int]] = field(default_factory=dict)
 
     def take(self, news: ProbeNews) -> None:
         self.tracking, self.unseen = news.tracking, news.unseen
@@ -116,7 +134,7 @@ class ProcessRecord:
     string_bytes: int = 0
     messages: dict[int, str] = field(default_factory=dict)  # of failed allocations, by time
     missing: tuple[str, ...] = ()  # what its probe misses
-    probe: ProbeGaps = field(default_factory=ProbeGaps)
+    probe: ProbeState = field(default_factory=ProbeState)
     binaries: dict[str, int | None] = field(default_factory=dict)  # in DRAM, as its probe saw them
     counted_as: ProcessRecord | None = None  # the account of the same process that counts instead
     reporter: str | None = None  # identifies one of several connections of the process

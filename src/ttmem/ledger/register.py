@@ -36,25 +36,19 @@ class DeviceDefaults(Protocol):
 
     def declaration(self, logical_id: int) -> DeviceDeclaration | None:
         """None: nothing is known."""
-
-    def known_ids(self) -> list[int]:
-        """Devices to show before anyone reports them."""
-
-    def chips(self) -> int:
-        """The least number of devices, numbered from 0."""
-
-
-class NoDefaults:
-    """Devices without a declaration have no capacities."""
-
-    def declaration(self, logical_id: int) -> DeviceDeclaration | None:
         return None
 
     def known_ids(self) -> list[int]:
+        """Devices to show before anyone reports them."""
         return []
 
     def chips(self) -> int:
+        """The least number of devices, numbered from 0."""
         return 0
+
+
+class NoDefaults(DeviceDefaults):
+    """Devices without a declaration have no capacities."""
 
 
 class DeviceRegister:

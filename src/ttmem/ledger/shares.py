@@ -9,7 +9,8 @@ from typing import Protocol
 from ttmem.procfs import user_name
 from ttmem.snapshots import Anomaly
 
-MOST = 64  # kinds of refusals that are told apart
+MOST = 64  # faults, and kinds of refusals, that are told apart
+LONGEST = 200  # characters of an error
 MOST_USERS = 65_536  # with limits of their own; further ones share theirs
 DEVICES = 64
 ACCOUNTS = 8192  # processes times devices
@@ -28,35 +29,50 @@ def unlimited_users() -> frozenset[str | None]:
     return frozenset((None, user_name(0), user_name(os.geteuid())))
 
 
-class Limits:
-    """Counts by user, and logs, what was refused."""
+class Omissions:
+    """Counts and logs what was left out: inputs that could not be handled, and what limits refused."""
 
     def __init__(self, say: Say) -> None:
         self._say = say
-        self._times: Counter[tuple[str, str]] = Counter()
+        self._faults: dict[str, tuple[int, str]] = {}  # how often, and the last error
+        self._limits: Counter[tuple[str, str]] = Counter()
 
-    def note(self, user: str, what: str) -> None:
+    def fault(self, what: str, problem: Exception) -> None:
+        """`what` names the connection, region or device."""
+        if what not in self._faults and len(self._faults) >= MOST:
+            what = "others"
+        times, _ = self._faults.get(what, (0, ""))
+        self._faults[what] = times + 1, f"{type(problem).__name__}: {problem}"[:LONGEST]
+        self._say(f"fault/{what}", self._of_fault(what))
+
+    def limit(self, user: str, what: str) -> None:
         """`user` is a title; `what` says what was done about it."""
-        if (user, what) not in self._times and len(self._times) >= MOST:
+        if (user, what) not in self._limits and len(self._limits) >= MOST:
             user = "other users"
-            what = what if (user, what) in self._times else "too much"
-        self._times[user, what] += 1
-        self._say(f"limit/{user}/{what}", self._sentence(user, what))
+            what = what if (user, what) in self._limits else "too much"
+        self._limits[user, what] += 1
+        self._say(f"limit/{user}/{what}", self._of_limit(user, what))
 
     def anomalies(self) -> list[Anomaly]:
-        """For every snapshot, because something may be missing from it."""
-        return [Anomaly("limit", self._sentence(*key)) for key in self._times]
+        """For every snapshot, because something is, or may be, missing from it."""
+        faults = [Anomaly("fault", self._of_fault(what)) for what in self._faults]
+        return faults + [Anomaly("limit", self._of_limit(*key)) for key in self._limits]
 
-    def _sentence(self, user: str, what: str) -> str:
-        times = self._times[user, what]
+    def _of_fault(self, what: str) -> str:
+        times, last = self._faults[what]
+        often = "" if times == 1 else f", {times:,} times"
+        return f"ttmem could not handle {what} and leaves it out ({last}{often})"
+
+    def _of_limit(self, user: str, what: str) -> str:
+        times = self._limits[user, what]
         return f"{user}: {what}" + ("" if times == 1 else f" ({times:,} times)")
 
 
 class Shares:
     """How much of each limited resource a user has taken. Root and the user of this process have no limits."""
 
-    def __init__(self, limits: Limits) -> None:
-        self._limits = limits
+    def __init__(self, omissions: Omissions) -> None:
+        self._omissions = omissions
         self._unlimited = unlimited_users()
         self._taken: dict[str, Counter[str | None]] = {}
         self._numbers: dict[str | None, int] = {}
@@ -87,4 +103,4 @@ class Shares:
 
     def refuse(self, user: str | None, what: str) -> None:
         """Counts and logs a refusal."""
-        self._limits.note(f"user {user}", what)
+        self._omissions.limit(f"user {user}", what)

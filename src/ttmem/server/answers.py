@@ -99,7 +99,7 @@ class Answers:
     def _dump(self, kind: Message, uid: int) -> None:
         now = time.monotonic()
         if now - self._dumped.get((uid, kind), -DUMP_PERIOD) < DUMP_PERIOD:
-            self._books.limits.note(
+            self._books.omissions.limit(
                 user_title(uid), "a dump was refused: one per second is allowed"
             )
             return
@@ -171,7 +171,7 @@ class Answers:
         if wanted and uid not in self._trusted and self._books.native.live() > MAX_ROWS:
             if limit is None:
                 cut = f"an answer has only the {MAX_ROWS:,} largest entries of each list"
-                self._books.limits.note(user_title(uid), cut)
+                self._books.omissions.limit(user_title(uid), cut)
             limit = min(limit or MAX_ROWS, MAX_ROWS)
         details = self._books.details(Question(tuple(wanted), device, limit))
         snapshot = details.add(self._books.snapshot(now, self.host))

@@ -1,4 +1,4 @@
-"""The open connections: whose turn it is, and what the connections of one user may use."""
+"""The open connections: accepts and serves them, and limits what those of one user may use."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import os
 import resource
 import select
 import socket
-from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
 from time import monotonic
-from typing import Protocol
 
 from ttmem.errors import TtmemError
-from ttmem.fast_dataclasses import dataclass, field
-from ttmem.procfs import peer_credentials
+from ttmem.ledger import Books
+from ttmem.procfs import peer_credentials, user_title
+from ttmem.server.log import Log
+from ttmem.server.turns import Connection, User, WaitingConnections
 from ttmem.sources.socket.listener import Listener
 from ttmem.sources.socket.peer import RECEIVE, Peer, Receiver
 from ttmem.wire import frames
@@ -56,107 +56,25 @@ def _most_connections() -> int:
     return max(8, (soft - SPARE_FILES) // 2)
 
 
-class ConnectionOwner(Protocol):
-    """Is told what happens to connections."""
-
-    def forget_peer(self, peer: Peer) -> None:
-        """A connection is closed."""
-
-    def failed(self, peer: Peer, problem: Exception) -> None:
-        """A connection could not be handled, and will be closed."""
-
-    def limit(self, uid: int, what: str) -> None:
-        """A user exceeded a limit; `what` was done about it."""
-
-    def warn(self, key: str, sentence: str) -> None: ...
-
-
-@dataclass(slots=True, eq=False)
-class User:
-    """The connections of one user, and what they use."""
-
-    uid: int
-    querying: OrderedDict[Connection, None] = field(default_factory=OrderedDict)  # idlest first
-    reporting: OrderedDict[Connection, None] = field(default_factory=OrderedDict)
-    unread: int = 0
-    unfinished: int = 0
-    held: set[Connection] = field(default_factory=set)  # not read while too many answers are unread
-
-    @property
-    def count(self) -> int:
-        return len(self.querying) + len(self.reporting)
-
-
-@dataclass(slots=True, eq=False)
-class Connection:
-    """A peer and the loop's state for it."""
-
-    peer: Peer
-    user: User
-    number: int  # its descriptor
-    mask: int = select.EPOLLIN
-    unread: int = 0  # as charged to its user
-    unfinished: int = 0
-    sent_before: int | None = None  # bytes at the last check, while its user has too much unread
-
-
-class WaitingConnections:
-    """Connections waiting to be served. Users take turns, and so do the connections of each user.
-
-    Unless they are served `one_by_one`: then those of a user wait until the first is done.
-    """
-
-    def __init__(self, one_by_one: bool = False) -> None:
-        self._one_by_one = one_by_one
-        self._users: OrderedDict[int, OrderedDict[Connection, None]] = OrderedDict()
-
-    def __bool__(self) -> bool:
-        return bool(self._users)
-
-    def add(self, connection: Connection) -> None:
-        """Appends it, unless it is waiting already."""
-        uid = connection.user.uid
-        waiting = self._users.get(uid)
-        if waiting is None:
-            self._users[uid] = waiting = OrderedDict()
-        waiting[connection] = None
-
-    def again(self, connection: Connection) -> None:
-        """After a turn that was too short."""
-        self.add(connection)
-        if self._one_by_one:
-            self._users[connection.user.uid].move_to_end(connection, last=False)
-
-    def drop(self, connection: Connection) -> None:
-        waiting = self._users.get(connection.user.uid)
-        if waiting is not None:
-            waiting.pop(connection, None)
-            if not waiting:
-                del self._users[connection.user.uid]
-
-    def next(self) -> Connection:
-        """Removes and returns the connection whose turn it is."""
-        uid, waiting = next(iter(self._users.items()))
-        connection, _ = waiting.popitem(last=False)
-        if waiting:
-            self._users.move_to_end(uid)
-        else:
-            del self._users[uid]
-        return connection
-
-
 class Connections:
     """Accepts connections and serves them in turns.
 
     Reporting connections queue separately, so that queries need not wait for all of them. If a user has too many
     connections, or a new one needs the place of another, the idlest is closed. Root and the server's own user have no
-    limit.
+    limit. `forget` is told of each connection that is closed.
     """
 
-    def __init__(self, listener: Listener, sink: Receiver, owner: ConnectionOwner) -> None:
+    def __init__(
+        self,
+        listener: Listener,
+        sink: Receiver,
+        forget: Callable[[Peer], None],
+        books: Books,
+        log: Log,
+    ) -> None:
         self._listener = listener
-        self._sink = sink
-        self._owner = owner
+        self._sink, self._forget = sink, forget
+        self._omissions, self._log = books.omissions, log
         self._trusted = {0, os.geteuid()}
         keep_freed_memory()
         self.most = _most_connections()
@@ -237,20 +155,25 @@ class Connections:
         try:
             self._listener.keep_lock()
         except TtmemError as problem:
-            self._owner.warn("lock", f"the lock file was removed: {problem}")
+            self._log.problem("lock", f"the lock file was removed: {problem}")
         self._listen()
         self._ticks += 1
         if self._ticks % READ_PERIOD == 0:
             for user in tuple(self._over):
                 self._urge(user)
 
-    def reports(self, peer: Peer) -> None:
-        """Queues it with the reporting connections."""
-        self._move(peer, reporting=True)
-
-    def queries(self, peer: Peer) -> None:
-        """Queues it with the connections that query."""
-        self._move(peer, reporting=False)
+    def move(self, peer: Peer, *, reporting: bool) -> None:
+        """Queues it with the reporting connections, or with those that query."""
+        connection = self._find(peer)
+        if connection is None or peer.ending or peer.reporting == reporting:
+            return
+        user = connection.user
+        self._poll_of(connection).unregister(connection.number)
+        self._turns_of(connection).drop(connection)
+        (user.reporting if connection.peer.reporting else user.querying).pop(connection)
+        peer.reporting = reporting
+        (user.reporting if reporting else user.querying)[connection] = None
+        self._poll_of(connection).register(connection.number, connection.mask)
 
     def settle(self, peer: Peer) -> None:
         """To be called after something was sent to a peer."""
@@ -368,19 +291,7 @@ class Connections:
         self._weigh(user)
         if not user.count:
             del self._users[user.uid]
-        self._owner.forget_peer(connection.peer)
-
-    def _move(self, peer: Peer, reporting: bool) -> None:
-        connection = self._find(peer)
-        if connection is None or peer.ending or peer.reporting == reporting:
-            return
-        user = connection.user
-        self._poll_of(connection).unregister(connection.number)
-        self._turns_of(connection).drop(connection)
-        (user.reporting if connection.peer.reporting else user.querying).pop(connection)
-        peer.reporting = reporting
-        (user.reporting if reporting else user.querying)[connection] = None
-        self._poll_of(connection).register(connection.number, connection.mask)
+        self._forget(connection.peer)
 
     def _poll_of(self, connection: Connection) -> select.epoll:
         return self._reports if connection.peer.reporting else self._epoll
@@ -395,12 +306,15 @@ class Connections:
         try:
             act(*given)
         except Exception as problem:
-            self._owner.failed(connection.peer, problem)
+            self._fault(connection.peer, problem)
             connection.peer.close()
             try:
                 self._drop(connection)
             except Exception as another:
-                self._owner.failed(connection.peer, another)
+                self._fault(connection.peer, another)
+
+    def _fault(self, peer: Peer, problem: Exception) -> None:
+        self._omissions.fault(f"a connection of pid {peer.pid}, {peer.protocol}", problem)
 
     # -- limits of a user --------------------------------------------------------------------------------------
 
@@ -409,7 +323,9 @@ class Connections:
         user.unfinished += peer.unfinished - connection.unfinished
         connection.unfinished = peer.unfinished
         if user.unfinished > MAX_UNFINISHED and connection.unfinished:
-            self._owner.limit(user.uid, "a connection was closed: too many frames are incomplete")
+            self._omissions.limit(
+                user_title(user.uid), "a connection was closed: too many frames are incomplete"
+            )
             peer.evict(
                 f"the connections of uid {user.uid} have sent {MAX_UNFINISHED >> 20} MiB of incomplete frames;"
                 " complete them"
@@ -437,7 +353,9 @@ class Connections:
             before, connection.sent_before = connection.sent_before, connection.peer.sent
             slow = before is not None and connection.peer.sent - before < LEAST_READ
             if slow and user in self._over:
-                self._owner.limit(user.uid, "a connection was closed: too many answers are unread")
+                self._omissions.limit(
+                    user_title(user.uid), "a connection was closed: too many answers are unread"
+                )
                 connection.peer.evict("")
                 self._guarded(connection, self._settle, connection)
 
@@ -452,10 +370,10 @@ class Connections:
         try:
             self._listener.restore()  # closes the old socket, which removes it from the epoll
         except TtmemError as problem:
-            self._owner.warn("no socket", f"clients can no longer connect: {problem}")
+            self._log.problem("no socket", f"clients can no longer connect: {problem}")
             return
         self._listening = False
-        self._owner.warn("socket", f"{self._listener.path} was removed; it has been created again")
+        self._log.problem("socket", f"{self._listener.path} was removed; it has been created again")
 
     def _accept(self) -> None:
         for _ in range(ACCEPTS_PER_TURN):
@@ -464,7 +382,7 @@ class Connections:
             except (BlockingIOError, InterruptedError):
                 return
             except OSError as problem:
-                self._owner.warn("accept", f"cannot accept a connection: {problem.strerror}")
+                self._log.problem("accept", f"cannot accept a connection: {problem.strerror}")
                 if not self._make_place(0):  # without a pause the loop would spin
                     self.unwatch(self._listener.socket.fileno())
                     self._listening = False
@@ -486,7 +404,7 @@ class Connections:
         self._epoll.register(added.number, added.mask)
 
     def _refuse(self, connection: socket.socket, uid: int) -> None:
-        self._owner.limit(uid, "a connection was refused: too many are open")
+        self._omissions.limit(user_title(uid), "a connection was refused: too many are open")
         with suppress(OSError):
             first = connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
             if first == frames.MAGIC[:1]:
@@ -517,7 +435,9 @@ class Connections:
             connection = next(iter(user.reporting), None)
         if connection is None:
             return False
-        self._owner.limit(user.uid, "an idle connection was closed: too many are open")
+        self._omissions.limit(
+            user_title(user.uid), "an idle connection was closed: too many are open"
+        )
         connection.peer.evict(f"too many connections are open, most of them of uid {user.uid}")
         self._guarded(connection, self._settle, connection)
         return True

@@ -8,14 +8,14 @@ import os
 import select
 import threading
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from time import monotonic
 
 from ttmem.clock import log_line
 from ttmem.ledger import Books, ProcessRecord
 from ttmem.ledger.shares import unlimited_users
-from ttmem.sizes import human
+from ttmem.sizes import human, several
 from ttmem.snapshots import LeftBehind, Snapshot
 from ttmem.text import printable
 from ttmem.wire.rows import AccountRow
@@ -267,9 +267,8 @@ class EventLines:
 
         self._books.apply(process, data, offset, length, now, apply_in_words)
 
-    def died(self, pid: int, rows: Iterable[AccountRow]) -> None:
+    def died(self, pid: int, rows: Sequence[AccountRow]) -> None:
         """The release of a dead process; `rows` are its accounts."""
-        rows = list(rows)
         removed = {
             "buffers": (sum(sum(r.counts) for r in rows), sum(sum(r.requested) for r in rows)),
             "CBs": (sum(r.cb_count for r in rows), sum(r.cb_demand for r in rows)),
@@ -288,12 +287,12 @@ def summary(snapshot: Snapshot, connections: int, live: int, lost_lines: int) ->
     """A sentence about everything, then one for each device."""
     losses = snapshot.losses
     yield (
-        f"summary: {_count(len(snapshot.devices), 'device')},"
-        f" {_count(len(snapshot.processes), 'process', 'es')},"
-        f" {_count(connections, 'connection')}, {_count(live, 'live entr', 'ies', 'y')},"
-        f" {_count(losses.rejected_records, 'record')} rejected,"
-        f" {_count(losses.dropped_events, 'event')} dropped"
-        + (f", {_count(lost_lines, 'line')} of output dropped" if lost_lines else "")
+        f"summary: {several(len(snapshot.devices), 'device')},"
+        f" {several(len(snapshot.processes), 'process', 'processes')},"
+        f" {several(connections, 'connection')}, {several(live, 'live entry', 'live entries')},"
+        f" {several(losses.rejected_records, 'record')} rejected,"
+        f" {several(losses.dropped_events, 'event')} dropped"
+        + (f", {several(lost_lines, 'line')} of output dropped" if lost_lines else "")
     )
     for device in snapshot.devices:
         memory = device.memory
@@ -306,18 +305,13 @@ def summary(snapshot: Snapshot, connections: int, live: int, lost_lines: int) ->
         )
 
 
-def _count(number: int, word: str, many: str = "s", one: str = "") -> str:
-    return f"{number:,} {word}{one if number == 1 else many}"
-
-
-def released(left: LeftBehind | None, rows: Iterable[AccountRow] = ()) -> str:
+def released(left: LeftBehind | None, rows: Sequence[AccountRow] = ()) -> str:
     """What a dead process held, and by its accounts how many kernels it had loaded."""
     parts = [
         f"{human(held.dram)} DRAM, {human(held.l1_used)} L1 used, {human(held.trace)} TRACE on device {device}"
         for device, held in (left.devices.items() if left else ())
     ]
-    rows = list(rows)
     if kernels := sum(sum(row.kernels) for row in rows):
         footprint = human(sum(sum(row.footprint) for row in rows))
-        parts.append(f"{_count(kernels, 'kernel')}, {footprint} if resident everywhere")
+        parts.append(f"{several(kernels, 'kernel')}, {footprint} if resident everywhere")
     return "; ".join(parts) or "nothing"

@@ -44,42 +44,33 @@ class ProcessTable:
         self._books = books
         self._max_handles = max_handles
         self._by_identity: dict[tuple[int, int | None], ProcessRecord] = {}
-        self._identities: dict[int, tuple[int, int | None]] = {}  # by process index
         self._by_pid: dict[int, dict[ProcessRecord, None]] = {}
         self._by_user: dict[str | None, dict[ProcessRecord, None]] = {}  # to be polled, in turn
         self._handles: dict[int, int] = {}  # process index -> pidfd
         self._owners: dict[int, ProcessRecord] = {}  # by pidfd
-        self._by_peer: dict[Peer, ProcessRecord] = {}
+        self.by_peer: dict[Peer, ProcessRecord] = {}  # accounts of those that have reported
         self._peers: dict[int, dict[Peer, None]] = {}  # by account index
-
-    def find(self, peer: Peer) -> ProcessRecord | None:
-        """The account of a peer that has reported something."""
-        return self._by_peer.get(peer)
+        # By account index: when it was asked to resend, and the pause then.
+        self._asked: dict[int, tuple[float, float]] = {}
 
     def attach(self, peer: Peer) -> tuple[ProcessRecord, int | None]:
-        """The account of a peer that reports, and a new pidfd to watch, if one was opened.
+        """The account of a peer that reports for the first time, and a new pidfd to watch, if one was opened.
 
         ValueError if the process has too many reporters.
         """
-        known = self._by_peer.get(peer)
-        if known is not None:
-            return known, None
         handle, facts = _identify(peer)
         if handle is not None and len(self._handles) >= self._max_handles:
             os.close(handle)
             handle = None
-        if facts is not None:
-            identity = facts.pid, facts.start_time_ns
-        else:  # not known to be the same as another one: each connection counts as a process
+        known = None if facts is None else self._by_identity.get(_identity(facts))
+        if known is None:
+            # Not known to be the same as another one: each connection counts as a process.
             pid = peer.pid if handle is not None else 0
-            facts = ProcessFacts(pid, None, user_name(peer.uid), None)
-            identity = pid, -id(peer)
-        process = self._by_identity.get(identity)
-        if process is None:
-            account = process = self._books.open_process(facts)
+            unknown = ProcessFacts(pid, None, user_name(peer.uid), None)
+            account = process = self._books.open_process(facts or unknown)
             account.reporter = peer.reporter
-            self._by_identity[identity] = process
-            self._identities[process.index] = identity
+            if facts is not None:
+                self._by_identity[_identity(facts)] = process
             self._by_pid.setdefault(process.pid, {})[process] = None
             self._by_user.setdefault(process.facts.user, {})[process] = None
             if handle is not None:
@@ -89,9 +80,9 @@ class ProcessTable:
             if handle is not None:
                 os.close(handle)
                 handle = None
-            account = self._account(process, peer)
+            account = self._account(known, peer)
         account.connections += 1
-        self._by_peer[peer] = account
+        self.by_peer[peer] = account
         self._peers.setdefault(account.index, {})[peer] = None
         return account, handle
 
@@ -109,7 +100,7 @@ class ProcessTable:
 
     def detach(self, peer: Peer) -> ProcessRecord | None:
         """Forgets a closed connection; its account keeps what it holds."""
-        account = self._by_peer.pop(peer, None)
+        account = self.by_peer.pop(peer, None)
         if account is not None:
             account.connections -= 1
             _drop(self._peers, account.index, peer)
@@ -128,7 +119,7 @@ class ProcessTable:
 
     def before(self, peer: Peer) -> Peer | None:
         """The open connection of the same reporter that came before this one."""
-        peers = self._peers[self._by_peer[peer].index]
+        peers = self._peers[self.by_peer[peer].index]
         return next((other for other in reversed(peers) if other is not peer), None)
 
     def connected(self, process: ProcessRecord) -> bool:
@@ -136,9 +127,8 @@ class ProcessTable:
 
     def forget(self, process: ProcessRecord) -> int | None:
         """Drops a process that has ended, except its connections; returns its pidfd for the caller to close."""
-        identity = self._identities.pop(process.index, None)
-        if identity is not None:
-            del self._by_identity[identity]
+        if self._by_identity.get(_identity(process.facts)) is process:
+            del self._by_identity[_identity(process.facts)]
         _drop(self._by_pid, process.pid, process)
         _drop(self._by_user, process.facts.user, process)
         handle = self._handles.pop(process.index, None)
@@ -161,10 +151,24 @@ class ProcessTable:
 
     def before_exec(self, peer: Peer) -> ProcessRecord | None:
         """The record of the process of a new connection from before its exec of another program."""
-        if peer in self._by_peer:
-            return None
         same = self._by_pid.get(peer.pid, ()) if peer.pid > 0 else ()
         return next((process for process in same if runs_another_program(process.facts)), None)
+
+    def ask_to_resend(self) -> list[Peer]:
+        """Asks clients to send everything again once there is space for what was refused; returns those connections.
+
+        To be called once a second. Each is asked separately, and less and less often while that does not help.
+        """
+        now = time.monotonic()
+        asked: list[Peer] = []
+        before, self._asked = self._asked, {}
+        for account, why in self._books.incomplete():
+            when, pause = before.get(account.index, (now, 0.0))
+            if now - when >= pause:
+                asked += [peer for peer in self.peers_of(account) if peer.tell(Frame.RESEND, why)]
+                when, pause = now, min(max(FIRST_PAUSE, 2 * pause), LONGEST_PAUSE)
+            self._asked[account.index] = when, pause
+        return asked
 
     def _lives(self, process: ProcessRecord) -> bool:
         if process.pid == 0:
@@ -182,6 +186,10 @@ def _drop(groups: dict[K, dict[V, None]], key: K, value: V) -> None:
         group.pop(value, None)
         if not group:
             del groups[key]
+
+
+def _identity(facts: ProcessFacts) -> tuple[int, int | None]:
+    return facts.pid, facts.start_time_ns
 
 
 def _identify(peer: Peer) -> tuple[int | None, ProcessFacts | None]:
@@ -219,32 +227,6 @@ def has_ended(handle: int) -> bool:
     poll = select.poll()  # select() knows no descriptor beyond 1,023
     poll.register(handle, select.POLLIN)
     return bool(poll.poll(0))
-
-
-class Resends:
-    """Asks clients to send everything again once there is space for what was refused.
-
-    Each client is asked separately, and less and less often while that does not help.
-    """
-
-    def __init__(self, books: Books, processes: ProcessTable) -> None:
-        self._books = books
-        self._processes = processes
-        self._asked: dict[int, tuple[float, float]] = {}  # by account: when, and the pause then
-
-    def ask(self) -> list[Peer]:
-        """To be called once a second; returns the connections that were asked."""
-        now = time.monotonic()
-        asked: list[Peer] = []
-        before, self._asked = self._asked, {}
-        for account, why in self._books.incomplete():
-            when, pause = before.get(account.index, (now, 0.0))
-            if now - when >= pause:
-                peers = self._processes.peers_of(account)
-                asked += [peer for peer in peers if peer.tell(Frame.RESEND, why)]
-                when, pause = now, min(max(FIRST_PAUSE, 2 * pause), LONGEST_PAUSE)
-            self._asked[account.index] = when, pause
-        return asked
 
 
 def name_in(document: Mapping[str, Any], key: str) -> str | None:

@@ -94,9 +94,7 @@ class Stream:
         if self._recorder is None:
             self._begun_ns = now_ns()
             keep_freed_memory(HELD_MIB)
-            self._recorder = Recorder(
-                self._books, _ToSubscribers(self), described(), host=self._host
-            )
+            self._recorder = Recorder(self._books, self, described(), host=self._host)
         else:
             self._begin_file(self._recorder, now_ns(), anew=True)
         return None
@@ -175,7 +173,7 @@ class Stream:
             subscriber.peer.send(frames.answer_frame({"done": True}))
             self.forget(subscriber.peer)
 
-    def close(self, seconds: float = PATIENCE) -> None:
+    def end_all(self, seconds: float = PATIENCE) -> None:
         """The server stops: every subscriber gets the end of its recording, if it reads fast enough."""
         if self._recorder is None:
             return
@@ -197,9 +195,9 @@ class Stream:
                     poll.unregister(number)
                     del waiting[number]
 
-    # -- called by the thread of the recorder --------------------------------------------------------------------
+    # -- called by the thread of the recorder (Sink) -------------------------------------------------------------
 
-    def take(self, chunk: bytes) -> None:
+    def append(self, chunk: bytes) -> None:
         header = Header.unpack(chunk[:HEADER_SIZE])
         with self._lock:
             if header.type == ChunkType.FILE:
@@ -223,18 +221,8 @@ class Stream:
             subscriber.waiting += len(chunk)
         subscriber.ended = is_end
 
-
-class _ToSubscribers:
-    """See `Sink`."""
-
-    def __init__(self, stream: Stream) -> None:
-        self._stream = stream
-
-    def append(self, chunk: bytes) -> None:
-        self._stream.take(chunk)
-
     def close(self) -> None:
-        pass
+        """The subscribers still have to be sent what waits for them."""
 
 
 class ServerRecordings:

@@ -18,11 +18,11 @@ from ttmem.hw.umd import Discovery
 from ttmem.ledger import Books, ProcessRecord
 from ttmem.ledger.anomalies import failures_in
 from ttmem.ledger.register import DeviceDefaults
-from ttmem.procfs import LARGEST_PID, runs_another_program, user_name, user_title
+from ttmem.procfs import LARGEST_PID, runs_another_program, user_name
 from ttmem.server.answers import Answers
 from ttmem.server.connections import Connections
 from ttmem.server.log import EventLines, Log, Output, released, summary
-from ttmem.server.processes import ProcessTable, Resends, has_ended, name_in
+from ttmem.server.processes import ProcessTable, has_ended, name_in
 from ttmem.server.recordings import ServerRecordings
 from ttmem.server.watchers import CounterWatcher, ProbeRegionWatcher
 from ttmem.sources.socket.listener import Listener
@@ -86,7 +86,7 @@ class Server:
             self._event_lines = EventLines(self.books, self._started, self._output, log_dispatches)
         self._summary_period = summary_period or float("inf")
         self._next_summary = time.monotonic() + self._summary_period
-        self._connections = Connections(listener, self, self)
+        self._connections = Connections(listener, self, self.forget_peer, self.books, self._log)
         self.recordings = ServerRecordings(
             self.books, self._answers.host, self._log, self._connections.settle, self._wake_up
         )
@@ -94,7 +94,6 @@ class Server:
         self._dying: set[int] = set()
         # By a connection that is being read to its end: what follows.
         self._afterwards: dict[Peer, list[Callable[[], object]]] = {}
-        self._resends = Resends(self.books, self._processes)
         self._wake, self._waker = socket.socketpair()
         self._wake.setblocking(False)
         self._waker.setblocking(False)
@@ -177,7 +176,7 @@ class Server:
         try:
             act(*given, **named)
         except Exception as problem:
-            self.books.faults.note(what, problem)
+            self.books.omissions.fault(what, problem)
 
     def _take_counters(self, watcher: CounterWatcher) -> None:
         reading = watcher.take()
@@ -220,19 +219,8 @@ class Server:
             self.books.native.trim()
 
     def _ask_to_resend(self) -> None:
-        for peer in self._resends.ask():
+        for peer in self._processes.ask_to_resend():
             self._connections.settle(peer)
-
-    # -- connections (ConnectionOwner) ----------------------------------------------------------------------------
-
-    def failed(self, peer: Peer, problem: Exception) -> None:
-        self.books.faults.note(f"a connection of pid {peer.pid}, {peer.protocol}", problem)
-
-    def limit(self, uid: int, what: str) -> None:
-        self.books.limits.note(user_title(uid), what)
-
-    def warn(self, key: str, sentence: str) -> None:
-        self._log.problem(key, sentence)
 
     def forget_peer(self, peer: Peer) -> None:
         """Closes a connection. Its process keeps what it holds, and is forgotten if it holds nothing."""
@@ -312,7 +300,7 @@ class Server:
     # -- input of peers (Receiver) -------------------------------------------------------------------------------
 
     def _account(self, peer: Peer) -> ProcessRecord:
-        known = self._processes.find(peer)
+        known = self._processes.by_peer.get(peer)
         if known is not None:
             return known
         before = self._processes.before_exec(peer)
@@ -379,7 +367,7 @@ class Server:
 
     def events(self, peer: Peer, data: bytes, offset: int, length: int) -> None:
         if not peer.reporting:
-            self._connections.reports(peer)
+            self._connections.move(peer, reporting=True)
         process = self._account(peer)
         if self._believes_failures:
             failed = failures_in(data[offset : offset + length])
@@ -409,13 +397,15 @@ class Server:
 
     def query(self, peer: Peer, document: dict[str, Any]) -> list[bytes]:
         if peer.reporting:
-            self._connections.queries(peer)
+            self._connections.move(peer, reporting=False)
         if document.get("what") == "mark":
             return self.recordings.mark(peer, document.get("text"))
         if document.get("what") == "record":
             answer = self.recordings.serve(peer, document)
             if self.recordings.stream.serves(peer):
-                self._connections.reports(peer)  # it makes no queries, but it is not idle
+                self._connections.move(
+                    peer, reporting=True
+                )  # it makes no queries, but it is not idle
             return answer
         now = now_ns()
         self.recordings.stream.tick(now)  # a recording has what was shown
@@ -423,7 +413,7 @@ class Server:
 
     def question(self, peer: Peer, head: Head, record_size: int) -> bytes | None:
         if peer.reporting:
-            self._connections.queries(peer)
+            self._connections.move(peer, reporting=False)
         return self._answers.record(head, record_size, peer.uid)
 
     def problem(self, peer: Peer, text: str, records: int) -> None:
@@ -438,7 +428,7 @@ class Server:
             if watcher is not None:
                 watcher.stop()
         self._guarded("the recording", self.recordings.close)
-        self._guarded("those who record", self.recordings.stream.close)
+        self._guarded("those who record", self.recordings.stream.end_all)
         self._connections.close()
         with suppress(ValueError):  # not in the main thread: nothing was set
             signal.set_wakeup_fd(-1)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypedDict
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from ttmem.errors import BadInput
 from ttmem.events import BinaryStatus, Flag, KernelType, MemoryKind
 from ttmem.fast_dataclasses import dataclass, field
-from ttmem.snapshots.rows import Buffer, CircularBuffer, Kernel, Program
+from ttmem.snapshots.rows import Buffer, CircularBuffer, Kernel, Program, Row
 from ttmem.wire.rows import BufferRow, CircularBufferRow, KernelRow, ProgramRow, flat_rows
 
 NativeRows = bytes | memoryview
@@ -19,18 +19,6 @@ COLUMNS: dict[str, type[BufferRow | CircularBufferRow | KernelRow | ProgramRow]]
     "kernels": KernelRow,
     "programs": ProgramRow,
 }
-
-
-if TYPE_CHECKING:  # Python takes a millisecond to define it
-
-    class ListedRows(TypedDict, total=False):
-        """Fields of a snapshot."""
-
-        buffers: tuple[Buffer, ...]
-        l1_buffers: tuple[Buffer, ...]
-        circular_buffers: tuple[CircularBuffer, ...]
-        kernels: tuple[Kernel, ...]
-        programs: tuple[Program, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +71,7 @@ def column_counts(attachments: Mapping[str, NativeRows]) -> dict[str, int]:
     return {key: len(COLUMNS[key]._fields) for key in attachments}
 
 
-def received(answer: Mapping[str, Any], attachments: Mapping[str, NativeRows]) -> ListedRows:
+def received(answer: Mapping[str, Any], attachments: Mapping[str, NativeRows]) -> dict[str, Any]:
     """The details in a server's answer; BadInput if it is damaged, or its rows have other columns than ours."""
     own = column_counts({key: rows for key, rows in attachments.items() if key in COLUMNS})
     try:
@@ -99,20 +87,11 @@ def received(answer: Mapping[str, Any], attachments: Mapping[str, NativeRows]) -
         raise BadInput(f"this snapshot is damaged: {problem}") from problem
 
 
-def listed(names: Names, attachments: Mapping[str, NativeRows]) -> ListedRows:
+def listed(names: Names, attachments: Mapping[str, NativeRows]) -> dict[str, Any]:
     """The attachments as fields of a snapshot."""
-    rows: ListedRows = {}
-    if "buffers" in attachments:
-        rows["buffers"] = _buffers(names, attachments["buffers"])
-    if "l1_buffers" in attachments:
-        rows["l1_buffers"] = _buffers(names, attachments["l1_buffers"])
-    if "circular_buffers" in attachments:
-        rows["circular_buffers"] = _circular_buffers(names, attachments["circular_buffers"])
-    if "kernels" in attachments:
-        rows["kernels"] = _kernels(names, attachments["kernels"])
-    if "programs" in attachments:
-        rows["programs"] = _programs(names, attachments["programs"])
-    return rows
+    return {
+        key: _LISTED[COLUMNS[key]](names, attachments[key]) for key in COLUMNS if key in attachments
+    }
 
 
 _KINDS = {int(kind): kind.name for kind in MemoryKind}
@@ -203,3 +182,11 @@ def _programs(names: Names, data: NativeRows) -> tuple[Program, ...]:
         )
 
     return tuple(map(made, flat_rows(ProgramRow, data)))
+
+
+_LISTED: dict[type, Callable[[Names, NativeRows], tuple[Row, ...]]] = {
+    BufferRow: _buffers,
+    CircularBufferRow: _circular_buffers,
+    KernelRow: _kernels,
+    ProgramRow: _programs,
+}

@@ -64,17 +64,13 @@ TAILS: dict[int, tuple[Struct, tuple[str, ...]]] = {
 
 
 class Message(IntEnum):
-    ALLOC = 1
-    FREE = 2
+    """The types of messages that are no events; those of events are in `ttmem.events.Op`."""
+
     QUERY = 3
     RESPONSE = 4
     DUMP_REMAINING = 5
     DEVICE_INFO_QUERY = 6
     DEVICE_INFO_RESPONSE = 7
-    CB_ALLOC = 8
-    CB_FREE = 9
-    KERNEL_LOAD = 10
-    KERNEL_UNLOAD = 11
     DUMP_KERNELS = 12
 
 
@@ -134,13 +130,6 @@ _HELPER_TEXT = (
 
 
 @dataclass(frozen=True, slots=True)
-class Reports:
-    """Event records, ready for the ledger."""
-
-    events: bytes
-
-
-@dataclass(frozen=True, slots=True)
 class HistoricalQuery:
     """A record that wants an answer of its own size."""
 
@@ -154,16 +143,10 @@ class Problem:
 
     text: str
     records: int = 1
+    ends: bool = False  # the stream cannot be read any further
 
 
-@dataclass(frozen=True, slots=True)
-class Broken:
-    """The stream cannot be read any further."""
-
-    text: str
-
-
-Item = Reports | HistoricalQuery | Problem | Broken
+Item = bytes | HistoricalQuery | Problem  # bytes: event records, ready for the ledger
 
 
 class RecordStream:
@@ -272,7 +255,7 @@ class RecordStream:
             events, used, stop = decode_records(data, at, self.record_size, self._pid)
             at += used
             if events:
-                items.append(Reports(events))
+                items.append(events)
                 self._unknown = 0
             if stop == Stop.END:
                 break
@@ -313,7 +296,7 @@ class RecordStream:
             )
         else:  # a plain report with something in its padding or tail, which this protocol does not define
             clean = HEAD.pack(*head) + bytes(SIZES[0] - HEAD.size)
-            items.append(Reports(decode_records(clean, 0, SIZES[0], 0)[0]))
+            items.append(decode_records(clean, 0, SIZES[0], 0)[0])
         return size
 
     def _lengthen(self, data: bytes, at: int, quiet: bool, items: list[Item]) -> int | None:
@@ -353,7 +336,7 @@ class RecordStream:
 
     def _break(self, items: list[Item], text: str) -> None:
         self._broken = True
-        items.append(Broken(text))
+        items.append(Problem(text, ends=True))
 
 
 def _is_head(data: bytes, at: int) -> bool:

@@ -15,6 +15,7 @@ from tests.patience import PATIENCE_S
 from tests.views.cases import thirty_two_devices
 from tests.views.monitor.terminal_program import Window
 from tests.views.servers import reporting, serving
+from ttmem.events import Op
 from ttmem.feeds import Feed, ServerFeed
 from ttmem.snapshots import Question, Snapshot
 from ttmem.views.monitor.app import MonitorApp
@@ -23,10 +24,10 @@ from ttmem.views.monitor.monitor import Monitor
 from ttmem.views.monitor.pages import PAGES
 from ttmem.views.monitor.terminal import Terminal
 from ttmem.views.monitor.theme import Depth
-from ttmem.wire.historical import Head, Message
+from ttmem.wire.historical import Head
 
 MIB = 1 << 20
-WEIGHTS = Head(Message.ALLOC, 0, 64 * MIB, 0, os.getpid(), 0x1000)
+WEIGHTS = Head(Op.ALLOC, 0, 64 * MIB, 0, os.getpid(), 0x1000)
 
 
 class Driven:

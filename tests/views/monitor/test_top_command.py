@@ -20,11 +20,12 @@ from tests.patience import PATIENCE_S, wait_until
 from tests.sources.region_writer import N300_LOCAL, Written, add_n300
 from tests.views.monitor.terminal_program import TerminalProgram
 from tests.views.servers import reporting, serving
+from ttmem.events import Op
 from ttmem.views.monitor.pages import PAGES
-from ttmem.wire.historical import Head, Message
+from ttmem.wire.historical import Head
 
 MIB = 1 << 20
-WEIGHTS = Head(Message.ALLOC, 0, 64 * MIB, 0, os.getpid(), 0x1000)
+WEIGHTS = Head(Op.ALLOC, 0, 64 * MIB, 0, os.getpid(), 0x1000)
 TOP = (sys.executable, "-m", "ttmem", "top", "--interval", "0.2")
 
 

@@ -16,13 +16,10 @@ from ttmem.events import DeviceDeclaration
 from ttmem.wire import frames
 from ttmem.wire.frames import Frame, FrameError, FrameStream
 from ttmem.wire.historical import (
-    Broken,
     Head,
     HistoricalQuery,
     Item,
-    Problem,
     RecordStream,
-    Reports,
 )
 
 RECEIVE = 256 << 10
@@ -212,19 +209,19 @@ class Peer:
         self.close()
 
     def _item(self, item: Item) -> None:
-        if isinstance(item, Reports):
-            self._sink.events(self, item.events, 0, len(item.events))
+        if isinstance(item, bytes):
+            self._sink.events(self, item, 0, len(item))
         elif isinstance(item, HistoricalQuery):
             if self.deaf:
                 return
             answer = self._sink.question(self, item.head, item.record_size)
             if answer is not None:
                 self.send([answer])
-        elif isinstance(item, Problem):
-            self._sink.problem(self, item.text, item.records)
-        elif isinstance(item, Broken):
-            self._sink.problem(self, f"{item.text}; connection dropped", 1)
-            self.close()
+        else:
+            end = "; connection dropped" if item.ends else ""
+            self._sink.problem(self, item.text + end, item.records)
+            if item.ends:
+                self.close()
 
     # -- ttmem's own framing -----------------------------------------------------------------------------------
 
