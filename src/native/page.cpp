@@ -21,10 +21,10 @@ struct Page {
         std::unique_ptr<char[]> own;
         std::size_t used = 0, listed = 0;  // bytes of `own`, and of these so many are in parts
         std::size_t size = 0, held = 0;    // bytes of records, and of memory for them
-        std::size_t full;                  // bytes of memory with which it takes no more
+        std::size_t full;                  // bytes of either with which it takes no more
         std::vector<Part> parts;
         bool sealed = false;
-        bool takes() const { return !sealed && held < full; }
+        bool takes() const { return !sealed && held < full && size < full; }
     };
     Content* content;
 };

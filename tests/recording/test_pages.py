@@ -61,7 +61,7 @@ def test_bytes_that_several_batches_share_count_once() -> None:
 
 def test_a_full_page_takes_nothing_more_and_neither_does_a_sealed_one() -> None:
     page, data = Page(), _events(MOST)
-    while page.batch(7, ARRIVED, 100, 3, bytes(data), 0, len(data)):
+    while page.batch(7, ARRIVED, 100, 3, bytes(bytearray(data)), 0, len(data)):
         pass
     size, other = page.size(), Page()
     other.seal()
@@ -69,6 +69,14 @@ def test_a_full_page_takes_nothing_more_and_neither_does_a_sealed_one() -> None:
     assert page.held() >= 4 << 20
     assert [one.control(_batch(b"")) for one in (page, other)] == [False, False]
     assert (page.size(), other.size()) == (size, 0)
+
+
+def test_bytes_that_are_added_again_and_again_fill_a_page_too() -> None:
+    page, data = Page(), _events(MOST)
+    while page.batch(7, ARRIVED, 100, 3, data, 0, len(data)):
+        assert page.size() < 5 << 20
+
+    assert page.held() < 1 << 20
 
 
 def test_a_page_keeps_its_bytes_and_lets_go_of_them() -> None:
