@@ -7,7 +7,6 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from ttmem.fleet.rows import HOST_SCHEMA, SCHEMA
 from ttmem.snapshots import DETAILS
 from ttmem.snapshots.types import DETAIL_ROWS
 from ttmem.version import __version__
@@ -16,7 +15,7 @@ from ttmem.views.selection import BY
 
 @cache
 def openapi() -> dict[str, Any]:
-    """OpenAPI 3.1. Snapshots are described by the schema that is installed with ttmem."""
+    """OpenAPI 3.1. Documents of commands are described by the schemas that are installed with ttmem."""
     return {
         "openapi": "3.1.0",
         "info": {
@@ -35,7 +34,7 @@ def openapi() -> dict[str, Any]:
             "/api/v1/history": _get(
                 "Bytes held on each device, a sample a second, an hour at most.",
                 {"device": _DEVICE},
-                _schema(_of({"time_ns": _INTEGER, "devices": _COLUMNS})),
+                _schema(_of({"time_ns": _INTEGER, "devices": _part("snapshot", "history")})),
             ),
             "/api/v1/events": _get(
                 "Snapshots as server-sent events: `snapshot` with the document, `problem` with a sentence.",
@@ -45,7 +44,7 @@ def openapi() -> dict[str, Any]:
                 _text("text/event-stream"),
             ),
             "/api/v1/doctor": _get(
-                "The document of `ttmem doctor --json`.", {}, _document("doctor-1")
+                "The document of `ttmem doctor --json`.", {}, _document("doctor")
             ),
             **_fleet(),
             **_recordings(),
@@ -73,18 +72,9 @@ def openapi() -> dict[str, Any]:
 
 _INTEGER = {"type": "integer"}
 _MAYBE = {"type": ["integer", "null"]}
-_MAYBE_NUMBER = {"type": ["number", "null"]}
 _TEXT = {"type": "string"}
-_MAYBE_TEXT = {"type": ["string", "null"]}
 _NAME = {**_TEXT, "minLength": 1, "maxLength": 256}
-_COLUMNS = {
-    "type": "object",
-    "additionalProperties": {
-        "type": "object",
-        "additionalProperties": {"type": "array", "items": _INTEGER},
-    },
-}  # by device, then by name
-_DEVICE = ("Only these devices, by logical or unique id, separated by commas.", {"type": "string"})
+_DEVICE = ("Only these devices, by logical or unique id, separated by commas.", _TEXT)
 _BY = (
     "Group all live bytes by this: adds `by`, `groups` and `total` of `ttmem ps --by ... --json`."
     " Not together with detail or limit.",
@@ -109,7 +99,7 @@ def _choice() -> Parameters:
 _AT = (
     "An instant: seconds since the start (12.5s), start, end, peak:l1, peak:dram, oom, #POSITION,"
     " @NANOSECONDS since 1970, or a time such as 14:05:30. The end, if it is left out.",
-    {"type": "string"},
+    _TEXT,
 )
 
 
@@ -118,9 +108,9 @@ def _recordings() -> dict[str, Any]:
     path = "/api/v1/recording/{id}"
     entry = _of(
         {
-            "id": {"type": "string"},
+            "id": _TEXT,
             "kind": {"enum": ["file", "upload", "past"]},
-            "name": {"type": "string"},
+            "name": _TEXT,
             "bytes": _MAYBE,
             "started_ns": _MAYBE,
             "ended_ns": _MAYBE,
@@ -128,26 +118,17 @@ def _recordings() -> dict[str, Any]:
             "problem": {"type": ["string", "null"]},
         }
     )
-    marker = _of(
-        {
-            "position": _INTEGER,
-            "time_ns": _INTEGER,
-            "since_start_ns": _INTEGER,
-            "kind": {"type": "string"},
-            "text": {"type": "string"},
-            "pid": _MAYBE,
-            "device": {"type": ["string", "null"]},
-        }
-    )
+    marker = _part("info", "markers")["items"]["properties"]
+    markers = _list(_of(marker | {"since_start_ns": _INTEGER}))
     instant = _of(dict.fromkeys(("position", "time_ns", "since_start_ns"), _INTEGER))
     listing = _of({"recordings": _list(entry), "most_bytes": _INTEGER})
-    events = _of({"time_ns": _INTEGER, "events": _list({"type": "object"})})
+    events = _of({"time_ns": _INTEGER, "events": _part("snapshot", "events")})
     history = _of(
         {
             "started_ns": _INTEGER,
             "ended_ns": _INTEGER,
-            "sampled": _list({"type": "string"}),
-            "devices": _COLUMNS,
+            "sampled": _list(_TEXT),
+            "devices": _part("snapshot", "history"),
         }
     )
     parts = ("The number of parts of equal time.", {**_INTEGER, "minimum": 1, "maximum": 4000})
@@ -155,7 +136,7 @@ def _recordings() -> dict[str, Any]:
     return {
         "/api/v1/recording": _get("Recordings that can be asked for.", {}, _schema(listing))
         | {"post": _upload(entry)},
-        path: _get("The document of `ttmem info --json`.", {}, _object(), of_recording=True)
+        path: _get("The document of `ttmem info --json`.", {}, _document("info"), of_recording=True)
         | {"delete": _delete()},
         f"{path}/instant": _get(
             "Position and time of an instant.", {"at": _AT}, _schema(instant), of_recording=True
@@ -175,7 +156,7 @@ def _recordings() -> dict[str, Any]:
         f"{path}/markers": _get(
             "Phases, failed allocations, starts and ends of processes, marks: at most 20,000.",
             {},
-            _schema(_of({"markers": _list(marker), "left_out": _INTEGER})),
+            _schema(_of({"markers": markers, "left_out": _INTEGER})),
             of_recording=True,
         ),
         f"{path}/events": _get(
@@ -190,61 +171,22 @@ def _recordings() -> dict[str, Any]:
 def _fleet() -> dict[str, Any]:
     """The paths for many hosts; 404 without --prometheus."""
     name = ("Of the host: its `instance`, with or without the port.", _NAME)
-    document: dict[str, Any] = {"time_ns": _INTEGER, "source": _TEXT}
-    host = _of(
-        {
-            "name": _TEXT,
-            "seen_ns": _MAYBE,
-            "stale": _MAYBE_TEXT,
-            "boards": {"type": "object", "additionalProperties": _INTEGER},
-            **dict.fromkeys(
-                ("devices", "dram_used", "dram_capacity", "processes", "failed"), _MAYBE
-            ),
-            **dict.fromkeys(("l1_share", "dram_share"), _MAYBE_NUMBER),
-            "anomalies": _INTEGER,
-        }
-    )
-    device = _of(
-        {
-            **dict.fromkeys(("host", "unique_id"), _TEXT),
-            **dict.fromkeys(("id", "board", "position"), _MAYBE_TEXT),
-            **dict.fromkeys(("l1_used", "l1_capacity", "dram_used", "dram_capacity"), _MAYBE),
-            "anomalies": _INTEGER,
-            **dict.fromkeys(("temperature_c", "power_w"), _MAYBE_NUMBER),
-        }
-    )
-    labels = ("user", "program", "namespace", "pod", "container", "job")
-    amounts = ("devices", "dram", "l1", "l1_small", "trace", "cb")
-    process = _of(dict.fromkeys(labels, _MAYBE_TEXT) | dict.fromkeys(amounts, _INTEGER))
-    hosts = {"hosts": _list(host), "recorded": {"type": "boolean"}, "worst": _list(device)}
-    one = {
-        "host": host,
-        "devices": _list(device),
-        "processes": {"type": ["array", "null"], "items": process},
+    host = _get("One of them: its devices and processes.", {"name": name}, _document("fleet-host"))
+    host["get"]["parameters"][0]["required"] = True
+    about = "All hosts that a Prometheus scrapes, worst first (--prometheus)."
+    return {
+        "/api/v1/fleet": _get(about, {}, _document("fleet")),
+        "/api/v1/fleet/host": host,
     }
-    described = {
-        "/api/v1/fleet": _get(
-            "All hosts that a Prometheus scrapes, worst first (--prometheus).",
-            {},
-            _schema(_of({"schema": {"const": SCHEMA}, **document, **hosts})),
-        ),
-        "/api/v1/fleet/host": _get(
-            "One of them: its devices and processes.",
-            {"name": name},
-            _schema(_of({"schema": {"const": HOST_SCHEMA}, **document, **one})),
-        ),
-    }
-    described["/api/v1/fleet/host"]["get"]["parameters"][0]["required"] = True
-    return described
 
 
 def _upload(entry: dict[str, Any]) -> dict[str, Any]:
     return {
         "summary": "Opens a recording for its sender and root, until it is closed or this process ends.",
-        "parameters": [_parameter("name", ("What to call it.", {"type": "string"}))],
+        "parameters": [_parameter("name", "What to call it.", _TEXT)],
         "requestBody": {
             "required": True,
-            "content": {"application/octet-stream": {"schema": {"type": "string"}}},
+            "content": _text("application/octet-stream"),
         },
         "responses": _responses("201", _schema(entry))
         | {
@@ -267,7 +209,7 @@ _ID = {"name": "id", "in": "path", "required": True, "schema": {"type": "string"
 def _get(
     about: str, parameters: Parameters, answer: dict[str, Any], *, of_recording: bool = False
 ) -> dict[str, Any]:
-    given = [_ID] * of_recording + [_parameter(*parameter) for parameter in parameters.items()]
+    given = [_ID] * of_recording + [_parameter(name, *about) for name, about in parameters.items()]
     answers = _responses("200", answer)
     if of_recording:
         text = "It takes too much memory or time to read."
@@ -275,8 +217,7 @@ def _get(
     return {"get": {"summary": about, "parameters": given, "responses": answers}}
 
 
-def _parameter(name: str, about: tuple[str, dict[str, Any]]) -> dict[str, Any]:
-    text, schema = about
+def _parameter(name: str, text: str, schema: dict[str, Any]) -> dict[str, Any]:
     return {"name": name, "in": "query", "description": text, "schema": schema}
 
 
@@ -296,11 +237,7 @@ def _open(about: str) -> dict[str, Any]:
 
 
 def _text(kind: str) -> dict[str, Any]:
-    return {kind: {"schema": {"type": "string"}}}
-
-
-def _object() -> dict[str, Any]:
-    return _schema({"type": "object"})
+    return {kind: {"schema": _TEXT}}
 
 
 def _schema(schema: dict[str, Any]) -> dict[str, Any]:
@@ -318,7 +255,7 @@ def _list(items: dict[str, Any]) -> dict[str, Any]:
 
 def _snapshot() -> dict[str, Any]:
     """With what the API adds: groups, and which lists were cut."""
-    schema, groups = _read("snapshot-1"), _read("groups-1")
+    schema, groups = _read("snapshot"), _read("groups")
     added = {name: groups["properties"][name] for name in ("by", "groups", "total")}
     added["limited"] = _list({"enum": list(DETAIL_ROWS)})
     return _schema(schema | {"properties": schema["properties"] | added})
@@ -328,13 +265,16 @@ def _document(name: str) -> dict[str, Any]:
     return _schema(_read(name))
 
 
+def _part(name: str, of: str) -> dict[str, Any]:
+    part: dict[str, Any] = _read(name)["properties"][of]
+    return part
+
+
+@cache
 def _read(name: str) -> dict[str, Any]:
-    text = resources.files("ttmem").joinpath("schemas", f"{name}.json").read_text("utf-8")
-    return _without_references(json.loads(text))
-
-
-def _without_references(schema: dict[str, Any]) -> dict[str, Any]:
     """References in a schema are relative to its root; here it is embedded, so they are resolved."""
+    text = resources.files("ttmem").joinpath("schemas", f"{name}-1.json").read_text("utf-8")
+    schema = json.loads(text)
     definitions = schema.pop("$defs", {})
 
     def filled(part: Any) -> Any:
