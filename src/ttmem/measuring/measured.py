@@ -176,19 +176,9 @@ def identities(snapshot: Snapshot) -> frozenset[Identity]:
 
 def by_site(buffers: Iterable[Buffer]) -> Rows[Holder]:
     """A buffer of a mesh is on each of its chips; bytes are those of all chips."""
-    holders = [
-        Holder(
-            buffer.kind,
-            Part.PERSISTENT,
-            buffer.pid,
-            buffer.name,
-            buffer.site,
-            buffer.phase,
-            1,
-            buffer.held,
-        )
-        for buffer in buffers
-    ]
+    holders = (
+        Holder(b.kind, Part.PERSISTENT, b.pid, b.name, b.site, b.phase, 1, b.held) for b in buffers
+    )
     return holder_rows(grouped(holders, "pid", "op", "site", "phase"))
 
 

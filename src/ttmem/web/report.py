@@ -17,7 +17,7 @@ from ttmem.events import MemoryKind
 from ttmem.recording import Recording
 from ttmem.snapshots import Device, Snapshot
 from ttmem.web import lives as lives_module
-from ttmem.web.answers import failures, leaks, parts, sizing
+from ttmem.web.answers import answer, failures, leaks, parts, sizing
 from ttmem.web.lives import AMOUNTS, KINDS, Lives, Progress, thinned
 from ttmem.web.payload import UNKNOWN, Table, pack
 from ttmem.web.programs import Programs
@@ -122,13 +122,13 @@ def payload(history: History, progress: Progress) -> str:
         "devices": [_device(device, recording) for device in devices],
         "processes": _processes(history, lives),
         "peaks": peaks,
-        "parts": parts(history),
+        "parts": answer(parts, history, "Not split"),
         "markers": markers[:MOST_MARKERS],
         "markers_omitted": max(0, len(markers) - MOST_MARKERS),
         "failures": failures(history, lives),
         "failures_unknown": recording.failures_unknown or None,
-        "leaks": leaks(history),
-        "sizes": sizing(history),
+        "leaks": answer(leaks, history, "No verdict"),
+        "sizes": answer(sizing, history, "No advice"),
         "programs": programs.listed(),
         "sites": _sites(lives),
         "masks": [f"{bits:x}" for bits in programs.masks],

@@ -37,7 +37,6 @@ class Opened:
         self.id = self.kind  # in addresses: there is one of each kind, but for uploads
         self.name = name
         self.owner = owner
-        self.bytes = 0  # of an upload
         self.entry: dict[str, Any] | None = None  # in the list, if it never changes
         self._turns = Turns("ttmem-recording")
 

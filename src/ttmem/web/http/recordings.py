@@ -21,12 +21,9 @@ from starlette.routing import Route
 
 from ttmem.errors import BadInput
 from ttmem.feeds.past import PastFeed
-from ttmem.procfs import user_name
-from ttmem.recording import Recording
 from ttmem.sizes import human
 from ttmem.text import printable
 from ttmem.web.http.documents import Asked
-from ttmem.web.http.live import CLOSED, users_of
 from ttmem.web.http.opened import ANYBODY, GONE, File, LivePast, NotKept, Opened, Upload, Uploads
 from ttmem.web.http.questions import json_answer, json_response, known, number, question
 from ttmem.web.http.readings import history, info, instant, markers, snapshot, span
@@ -124,19 +121,7 @@ class Recordings:
 
     async def info(self, request: Request) -> Response:
         known(request)
-        opened = self._found(request)
-        text = await opened.ask(request.state.uid, info)
-        if opened.owner != ANYBODY or request.state.uid == 0:
-            return json_response(text)
-        found = json.loads(text)
-        is_hidden = await _is_hidden(opened, request)
-        if request.state.uid != os.geteuid():
-            found["recorded"] = {}
-        for process in found["processes"]:
-            if is_hidden(process["pid"]):
-                process["command"] = None
-        found["markers"] = _closed(found["markers"], is_hidden)
-        return json_answer(found)
+        return await self._visible(request, info)
 
     async def delete(self, request: Request) -> Response:
         known(request)
@@ -160,24 +145,23 @@ class Recordings:
 
     async def snapshot(self, request: Request) -> Response:
         """The document of `ttmem ps FILE --json --at`."""
-        return await self._at(request, question(request, "at"))
+        return await self._at(request, question(request, "at"), ())
 
     async def events(self, request: Request) -> Response:
         """The last events before an instant."""
         asked = question(request, "at", detail=("events",))
         return await self._at(request, asked, ("time_ns", "events"))
 
-    async def _at(self, request: Request, asked: Asked, keys: tuple[str, ...] = ()) -> Response:
+    async def _at(self, request: Request, asked: Asked, keys: tuple[str, ...]) -> Response:
         """The document of an instant, or only these keys of it."""
+        at = request.query_params.get("at", "end")
+        return await self._visible(request, partial(snapshot, at=at, asked=asked, keys=keys))
+
+    async def _visible(self, request: Request, work: Callable[..., str]) -> Response:
+        """An answer with as much of the past hour as the user may see."""
         uid, opened = request.state.uid, self._found(request)
-        work = partial(
-            snapshot,
-            at=request.query_params.get("at", "end"),
-            asked=asked,
-            keys=keys,
-            uid=uid if opened.owner == ANYBODY else None,
-        )
-        return json_response(await opened.ask(uid, work))
+        shown = partial(work, uid=uid if opened.owner == ANYBODY else None)
+        return json_response(await opened.ask(uid, shown))
 
     # -- the whole -------------------------------------------------------------------------------------------
 
@@ -199,10 +183,7 @@ class Recordings:
 
     async def markers(self, request: Request) -> Response:
         known(request)
-        opened = self._found(request)
-        found = json.loads(await opened.ask(request.state.uid, markers))
-        found["markers"] = _closed(found["markers"], await _is_hidden(opened, request))
-        return json_answer(found)
+        return await self._visible(request, markers)
 
     # -- uploads ---------------------------------------------------------------------------------------------
 
@@ -308,25 +289,3 @@ async def _write(file: BinaryIO, data: bytes) -> None:
         await asyncio.to_thread(write)
     except OSError as problem:
         raise HTTPException(507, f"it cannot be kept: {problem.strerror}") from problem
-
-
-async def _is_hidden(opened: Opened, request: Request) -> Callable[[int | None], bool]:
-    """In the past hour: whether commands and texts of a pid are another user's, or may be."""
-    uid = request.state.uid
-    if opened.owner != ANYBODY or uid == 0:
-        return lambda _: False
-    users: dict[int, str | None] = {}
-
-    def find(recording: Recording) -> str:
-        users.update(users_of(recording.processes))
-        return ""
-
-    await opened.ask(uid, find)
-    me = user_name(uid)
-    return lambda pid: pid is not None and users.get(pid) != me
-
-
-def _closed(
-    markers: list[dict[str, Any]], is_hidden: Callable[[int | None], bool]
-) -> list[dict[str, Any]]:
-    return [marker | {"text": CLOSED} if is_hidden(marker["pid"]) else marker for marker in markers]
