@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import threading
 import time
@@ -133,7 +132,7 @@ class Upload(File):
     ) -> None:
         super().__init__(file, name, owner)
         self.id = secrets.token_hex(8)
-        self.bytes = os.fstat(file.fileno()).st_size
+        self.bytes = 0  # as announced, or as received if that is more
         self._data = file
         self._turn = turn
         self._uploads = uploads

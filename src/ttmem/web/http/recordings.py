@@ -8,9 +8,7 @@ import os
 import tempfile
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import partial
 from typing import Any, BinaryIO
 
@@ -53,7 +51,7 @@ class Recordings:
         self.keeps_past = past is not None
         self._most_bytes = most_bytes
         self._opened: dict[str, Opened] = {}
-        self._arriving: list[_Arrival] = []
+        self._arriving: list[Upload] = []
         self._turns: defaultdict[int, threading.Lock] = defaultdict(threading.Lock)  # by user
         self._reading = Uploads()
         self._timelines: dict[tuple[str, int], tuple[int, str]] = {}
@@ -64,13 +62,10 @@ class Recordings:
             except BaseException:
                 found.close()
                 raise
-            self._add(found)
+            self._opened[found.id] = found
         if past is not None:
-            self._add(LivePast(past))
-
-    def _add(self, opened: Opened) -> Opened:
-        self._opened[opened.id] = opened
-        return opened
+            kept = LivePast(past)
+            self._opened[kept.id] = kept
 
     def routes(self) -> list[Route]:
         path = "/api/v1/recording/{id}"
@@ -191,19 +186,23 @@ class Recordings:
         known(request, "name")
         name = os.path.basename(request.query_params.get("name", "")) or "upload.ttmem"
         name, uid = printable(name)[:LONGEST_NAME], request.state.uid
-        with self._arrival(uid) as arrival:
-            length = request.headers.get("content-length", "0")
-            self._expect(arrival, int(length) if length.isdigit() and len(length) < 19 else 0)
-            # Mode 0600 and no name: nobody else can open it, and it is gone when it is closed.
-            file: BinaryIO = tempfile.TemporaryFile(prefix="ttmem-")  # noqa: SIM115
-            try:
-                await _received(request, file, partial(self._expect, arrival))
-                upload = Upload(name, uid, file, self._turns[uid], self._reading)
-            except BaseException:
-                file.close()
-                raise
-        self._add(upload)
+        owners = [upload.owner for upload in self._uploads()]
+        if owners.count(uid) >= MOST_OF_A_USER or len(owners) >= MOST:
+            raise HTTPException(
+                503, f"too many recordings are open ({MOST_OF_A_USER} of each user); close some"
+            )
+        # Mode 0600 and no name: nobody else can open it, and it is gone when it is closed.
+        file: BinaryIO = tempfile.TemporaryFile(prefix="ttmem-")  # noqa: SIM115
+        upload = Upload(name, uid, file, self._turns[uid], self._reading)
         try:
+            self._arriving.append(upload)
+            try:
+                length = request.headers.get("content-length", "0")
+                self._expect(upload, int(length) if length.isdigit() and len(length) < 19 else 0)
+                await _received(request, file, partial(self._expect, upload))
+            finally:
+                self._arriving.remove(upload)
+            self._opened[upload.id] = upload
             entry = await self._entry(upload, uid)
             if entry["problem"]:
                 raise BadInput(entry["problem"])
@@ -215,48 +214,25 @@ class Recordings:
             raise
         return json_answer(entry, 201)
 
-    @contextmanager
-    def _arrival(self, uid: int) -> Iterator[_Arrival]:
-        """Reserves space for an upload while it is received."""
-        owners = [upload.owner for upload in self._uploads()]
-        if owners.count(uid) >= MOST_OF_A_USER or len(owners) >= MOST:
-            raise HTTPException(
-                503, f"too many recordings are open ({MOST_OF_A_USER} of each user); close some"
-            )
-        arrival = _Arrival(uid)
-        self._arriving.append(arrival)
-        try:
-            yield arrival
-        finally:
-            self._arriving.remove(arrival)
-
-    def _uploads(self) -> list[Upload | _Arrival]:
+    def _uploads(self) -> list[Upload]:
         """Open uploads, and those being received."""
         there = [opened for opened in self._opened.values() if isinstance(opened, Upload)]
         return [*there, *self._arriving]
 
-    def _expect(self, arrival: _Arrival, size: int) -> None:
+    def _expect(self, arriving: Upload, size: int) -> None:
         """Reserves this many bytes for an upload, if they fit the limits."""
-        arrival.bytes = max(arrival.bytes, size)
-        if arrival.bytes > self._most_bytes:
+        arriving.bytes = max(arriving.bytes, size)
+        if arriving.bytes > self._most_bytes:
             raise HTTPException(
                 413,
                 f"recordings of more than {human(self._most_bytes)} are not accepted;"
                 " open it with `ttmem web FILE`, or raise --max-upload",
             )
         there = self._uploads()
-        of_user = sum(upload.bytes for upload in there if upload.owner == arrival.owner)
+        of_user = sum(upload.bytes for upload in there if upload.owner == arriving.owner)
         of_all = sum(upload.bytes for upload in there)
         if of_user > OF_A_USER * self._most_bytes or of_all > OF_ALL * self._most_bytes:
             raise HTTPException(413, "the open recordings take too much space; close some")
-
-
-@dataclass(eq=False)
-class _Arrival:
-    """An upload that is being received."""
-
-    owner: int
-    bytes: int = 0  # as announced, or as received if that is more
 
 
 async def _received(request: Request, file: BinaryIO, expect: Callable[[int], None]) -> None:
