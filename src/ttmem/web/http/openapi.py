@@ -27,25 +27,22 @@ def openapi() -> dict[str, Any]:
         "paths": {
             "/healthz": _open("Whether this process answers."),
             "/readyz": _open("Whether there is a snapshot to show."),
-            "/metrics": _get("Metrics for Prometheus.", {}, _text("text/plain")),
+            "/metrics": _get("Metrics for Prometheus.", {}, _TEXT, kind="text/plain"),
             "/api/v1/snapshot": _get(
                 "The document of `ttmem ps --json`.", _choice() | {"by": _BY}, _snapshot()
             ),
             "/api/v1/history": _get(
                 "Bytes held on each device, a sample a second, an hour at most.",
                 {"device": _DEVICE},
-                _schema(_of({"time_ns": _INTEGER, "devices": _part("snapshot", "history")})),
+                _of(time_ns=_INTEGER, devices=_part("snapshot", "history")),
             ),
             "/api/v1/events": _get(
                 "Snapshots as server-sent events: `snapshot` with the document, `problem` with a sentence.",
-                _choice()
-                | {"by": _BY}
-                | {"hz": ("How many a second.", {"type": "number", "minimum": 0.1, "maximum": 10})},
-                _text("text/event-stream"),
+                _choice() | {"by": _BY, "hz": _HZ},
+                _TEXT,
+                kind="text/event-stream",
             ),
-            "/api/v1/doctor": _get(
-                "The document of `ttmem doctor --json`.", {}, _document("doctor")
-            ),
+            "/api/v1/doctor": _get("The document of `ttmem doctor --json`.", {}, _read("doctor")),
             **_fleet(),
             **_recordings(),
         },
@@ -59,13 +56,7 @@ def openapi() -> dict[str, Any]:
                     "description": "Of POST /login. Its name ends with the port in the address, if there is one.",
                 },
             },
-            "schemas": {
-                "Error": {
-                    "type": "object",
-                    "properties": {"error": {"type": "string"}},
-                    "required": ["error"],
-                }
-            },
+            "schemas": {"Error": _of(error=_TEXT)},
         },
     }
 
@@ -80,6 +71,7 @@ _BY = (
     " Not together with detail or limit.",
     {"enum": list(BY)},
 )
+_HZ = ("How many a second.", {"type": "number", "minimum": 0.1, "maximum": 10})
 Parameters = dict[str, tuple[str, dict[str, Any]]]
 
 
@@ -107,63 +99,57 @@ def _recordings() -> dict[str, Any]:
     """The paths of recordings. `past` is the id of the last hour of the live feed, `file` that of the command line."""
     path = "/api/v1/recording/{id}"
     entry = _of(
-        {
-            "id": _TEXT,
-            "kind": {"enum": ["file", "upload", "past"]},
-            "name": _TEXT,
-            "bytes": _MAYBE,
-            "started_ns": _MAYBE,
-            "ended_ns": _MAYBE,
-            "growing": {"type": "boolean"},
-            "problem": {"type": ["string", "null"]},
-        }
+        id=_TEXT,
+        kind={"enum": ["file", "upload", "past"]},
+        name=_TEXT,
+        bytes=_MAYBE,
+        started_ns=_MAYBE,
+        ended_ns=_MAYBE,
+        growing={"type": "boolean"},
+        problem={"type": ["string", "null"]},
     )
-    marker = _part("info", "markers")["items"]["properties"]
-    markers = _list(_of(marker | {"since_start_ns": _INTEGER}))
-    instant = _of(dict.fromkeys(("position", "time_ns", "since_start_ns"), _INTEGER))
-    listing = _of({"recordings": _list(entry), "most_bytes": _INTEGER})
-    events = _of({"time_ns": _INTEGER, "events": _part("snapshot", "events")})
+    marker = _part("info", "markers")["items"]["properties"] | {"since_start_ns": _INTEGER}
     history = _of(
-        {
-            "started_ns": _INTEGER,
-            "ended_ns": _INTEGER,
-            "sampled": _list(_TEXT),
-            "devices": _part("snapshot", "history"),
-        }
+        started_ns=_INTEGER,
+        ended_ns=_INTEGER,
+        sampled=_list(_TEXT),
+        devices=_part("snapshot", "history"),
     )
     parts = ("The number of parts of equal time.", {**_INTEGER, "minimum": 1, "maximum": 4000})
     narrow = {name: about for name, about in _choice().items() if name != "detail"}
+    listing = _get(
+        "Recordings that can be asked for.",
+        {},
+        _of(recordings=_list(entry), most_bytes=_INTEGER),
+    )
     return {
-        "/api/v1/recording": _get("Recordings that can be asked for.", {}, _schema(listing))
-        | {"post": _upload(entry)},
-        path: _get("The document of `ttmem info --json`.", {}, _document("info"), of_recording=True)
+        "/api/v1/recording": listing | {"post": _upload(entry)},
+        path: _of_recording("The document of `ttmem info --json`.", {}, _read("info"))
         | {"delete": _delete()},
-        f"{path}/instant": _get(
-            "Position and time of an instant.", {"at": _AT}, _schema(instant), of_recording=True
+        f"{path}/instant": _of_recording(
+            "Position and time of an instant.",
+            {"at": _AT},
+            _of(position=_INTEGER, time_ns=_INTEGER, since_start_ns=_INTEGER),
         ),
-        f"{path}/snapshot": _get(
+        f"{path}/snapshot": _of_recording(
             "The document of `ttmem ps FILE --json --at`.",
             {"at": _AT} | _choice() | {"by": _BY},
             _snapshot(),
-            of_recording=True,
         ),
-        f"{path}/history": _get(
+        f"{path}/history": _of_recording(
             "Bytes held on each device from start to end, with the highest values in each part.",
             {"parts": parts},
-            _schema(history),
-            of_recording=True,
+            history,
         ),
-        f"{path}/markers": _get(
+        f"{path}/markers": _of_recording(
             "Phases, failed allocations, starts and ends of processes, marks: at most 20,000.",
             {},
-            _schema(_of({"markers": markers, "left_out": _INTEGER})),
-            of_recording=True,
+            _of(markers=_list(_of(**marker)), left_out=_INTEGER),
         ),
-        f"{path}/events": _get(
+        f"{path}/events": _of_recording(
             "The last events before an instant, at most 4,096.",
             {"at": _AT} | narrow,
-            _schema(events),
-            of_recording=True,
+            _of(time_ns=_INTEGER, events=_part("snapshot", "events")),
         ),
     }
 
@@ -171,49 +157,47 @@ def _recordings() -> dict[str, Any]:
 def _fleet() -> dict[str, Any]:
     """The paths for many hosts; 404 without --prometheus."""
     name = ("Of the host: its `instance`, with or without the port.", _NAME)
-    host = _get("One of them: its devices and processes.", {"name": name}, _document("fleet-host"))
+    host = _get("One of them: its devices and processes.", {"name": name}, _read("fleet-host"))
     host["get"]["parameters"][0]["required"] = True
     about = "All hosts that a Prometheus scrapes, worst first (--prometheus)."
-    return {
-        "/api/v1/fleet": _get(about, {}, _document("fleet")),
-        "/api/v1/fleet/host": host,
-    }
+    return {"/api/v1/fleet": _get(about, {}, _read("fleet")), "/api/v1/fleet/host": host}
 
 
 def _upload(entry: dict[str, Any]) -> dict[str, Any]:
     return {
         "summary": "Opens a recording for its sender and root, until it is closed or this process ends.",
         "parameters": [_parameter("name", "What to call it.", _TEXT)],
-        "requestBody": {
-            "required": True,
-            "content": _text("application/octet-stream"),
-        },
-        "responses": _responses("201", _schema(entry))
-        | {
-            "408": {"description": "The upload stalled.", "content": _ERROR},
-            "413": {"description": "It is too large.", "content": _ERROR},
-            "507": {"description": "There is no space on the disk.", "content": _ERROR},
+        "requestBody": {"required": True, "content": _content(_TEXT, "application/octet-stream")},
+        "responses": {
+            "201": {"description": "The answer.", "content": _content(entry)},
+            **_PROBLEMS,
+            "408": _problem("The upload stalled."),
+            "413": _problem("It is too large."),
+            "507": _problem("There is no space on the disk."),
         },
     }
 
 
 def _delete() -> dict[str, Any]:
-    answers = _responses("204", {})
-    del answers["204"]["content"]
+    answers = {"204": {"description": "The answer."}, **_PROBLEMS}
     return {"summary": "Closes an upload.", "parameters": [_ID], "responses": answers}
 
 
-_ID = {"name": "id", "in": "path", "required": True, "schema": {"type": "string"}}
+def _of_recording(about: str, parameters: Parameters, schema: dict[str, Any]) -> dict[str, Any]:
+    described = _get(about, parameters, schema)
+    described["get"]["parameters"].insert(0, _ID)
+    described["get"]["responses"]["413"] = _problem("It takes too much memory or time to read.")
+    return described
 
 
 def _get(
-    about: str, parameters: Parameters, answer: dict[str, Any], *, of_recording: bool = False
+    about: str, parameters: Parameters, schema: dict[str, Any], kind: str = "application/json"
 ) -> dict[str, Any]:
-    given = [_ID] * of_recording + [_parameter(name, *about) for name, about in parameters.items()]
-    answers = _responses("200", answer)
-    if of_recording:
-        text = "It takes too much memory or time to read."
-        answers["413"] = {"description": text, "content": _ERROR}
+    answers = {
+        "200": {"description": "The answer.", "content": _content(schema, kind)},
+        **_PROBLEMS,
+    }
+    given = [_parameter(name, *about) for name, about in parameters.items()]
     return {"get": {"summary": about, "parameters": given, "responses": answers}}
 
 
@@ -221,30 +205,24 @@ def _parameter(name: str, text: str, schema: dict[str, Any]) -> dict[str, Any]:
     return {"name": name, "in": "query", "description": text, "schema": schema}
 
 
-def _responses(good: str, answer: dict[str, Any]) -> dict[str, Any]:
-    answers = {good: {"description": "The answer.", "content": answer}}
-    for status, text in _PROBLEMS.items():
-        answers[status] = {"description": text, "content": _ERROR}
-    return answers
-
-
 def _open(about: str) -> dict[str, Any]:
+    content = _content(_TEXT, "text/plain")
     answers = {
-        "200": {"description": "Yes.", "content": _text("text/plain")},
-        "503": {"description": "No.", "content": _text("text/plain")},
+        "200": {"description": "Yes.", "content": content},
+        "503": {"description": "No.", "content": content},
     }
     return {"get": {"summary": about, "security": [], "responses": answers}}
 
 
-def _text(kind: str) -> dict[str, Any]:
-    return {kind: {"schema": _TEXT}}
+def _problem(text: str) -> dict[str, Any]:
+    return {"description": text, "content": _content({"$ref": "#/components/schemas/Error"})}
 
 
-def _schema(schema: dict[str, Any]) -> dict[str, Any]:
-    return {"application/json": {"schema": schema}}
+def _content(schema: dict[str, Any], kind: str = "application/json") -> dict[str, Any]:
+    return {kind: {"schema": schema}}
 
 
-def _of(properties: dict[str, Any]) -> dict[str, Any]:
+def _of(**properties: dict[str, Any]) -> dict[str, Any]:
     """An object with all of these keys."""
     return {"type": "object", "properties": properties, "required": list(properties)}
 
@@ -258,11 +236,7 @@ def _snapshot() -> dict[str, Any]:
     schema, groups = _read("snapshot"), _read("groups")
     added = {name: groups["properties"][name] for name in ("by", "groups", "total")}
     added["limited"] = _list({"enum": list(DETAIL_ROWS)})
-    return _schema(schema | {"properties": schema["properties"] | added})
-
-
-def _document(name: str) -> dict[str, Any]:
-    return _schema(_read(name))
+    return schema | {"properties": schema["properties"] | added}
 
 
 def _part(name: str, of: str) -> dict[str, Any]:
@@ -289,11 +263,11 @@ def _read(name: str) -> dict[str, Any]:
     return {key: value for key, value in found.items() if key not in ("$schema", "$id")}
 
 
-_ERROR = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
+_ID = {"name": "id", "in": "path", "required": True, "schema": _TEXT}
 _PROBLEMS = {
-    "400": "The question is wrong; the answer says why.",
-    "401": "A token is needed.",
-    "403": "Not for this user.",
-    "404": "There is no such recording, device or process, or no Prometheus.",
-    "503": "There is no snapshot, or too many streams, uploads or questions are open.",
+    "400": _problem("The question is wrong; the answer says why."),
+    "401": _problem("A token is needed."),
+    "403": _problem("Not for this user."),
+    "404": _problem("There is no such recording, device or process, or no Prometheus."),
+    "503": _problem("There is no snapshot, or too many streams, uploads or questions are open."),
 }

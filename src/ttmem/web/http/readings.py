@@ -26,6 +26,7 @@ from ttmem.feeds.recording_feed import named
 from ttmem.own_python import module_command
 from ttmem.procfs import user_name
 from ttmem.recording import Recording
+from ttmem.recording.chunks import FileSource
 from ttmem.recording.document import document as info_document
 from ttmem.recording.recording import SAMPLED
 from ttmem.views.selection import NotThere
@@ -278,21 +279,13 @@ class Child:
 # -- the process that reads ------------------------------------------------------------------------------------------
 
 
-class _Inherited:
-    """An open file without a name, as a source for `Recording`."""
-
-    def __init__(self, descriptor: int, name: str) -> None:
-        self.name = name
-        self._descriptor = descriptor
-
-    def size(self) -> int:
-        return os.fstat(self._descriptor).st_size
-
-    def read(self, offset: int, size: int) -> bytes:
-        return os.pread(self._descriptor, size, offset)
-
-    def close(self) -> None:
-        pass
+def _source(where: str, name: str) -> FileSource:
+    """A path, or the number of an open file without a name."""
+    if not where.isdigit():
+        return FileSource(where)
+    source = FileSource(f"/proc/self/fd/{where}")
+    source.name = name
+    return source
 
 
 def main() -> None:
@@ -313,7 +306,7 @@ def main() -> None:
         resource.setrlimit(resource.RLIMIT_CPU, (until, resource.RLIM_INFINITY))
         try:
             if recording is None:
-                recording = Recording(_Inherited(int(where), name) if where.isdigit() else where)
+                recording = Recording(_source(where, name))
             else:
                 recording.refresh()
             kind, text = _DONE, work(recording).encode()
