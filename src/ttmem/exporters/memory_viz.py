@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, NamedTuple
 from ttmem.events import MemoryKind
 from ttmem.exporters.events import EventRow
 from ttmem.exporters.profiles import frames
-from ttmem.exporters.request import ExportRange, ExportRequest
+from ttmem.exporters.request import ExportRequest
 from ttmem.recording import BufferChange
 from ttmem.snapshots import Snapshot
 
@@ -66,12 +66,10 @@ class _Window:
 
 
 def write_window(request: ExportRequest, out: BinaryIO) -> None:
-    at = request.at.position
-    first = max(request.span.first, min(at, request.span.last) - WINDOW)
-    last = min(request.span.last, max(at + 1, first + WINDOW))
-    failures = (
-        row for row in request.rows(ExportRange(first, last)) if row.event == "allocation_failed"
-    )
+    at, (begin, end) = request.at.position, request.span
+    first = max(begin, min(at, end) - WINDOW)
+    last = min(end, max(at + 1, first + WINDOW))
+    failures = (row for row in request.rows((first, last)) if row.event == "allocation_failed")
     after = request.live(request.recording.instant(f"#{last}"))
     devices = [device.unique_id for device in after.devices]
     traces: dict[str, list[dict[str, Any]]] = {device: [] for device in devices}

@@ -15,13 +15,6 @@ from ttmem.snapshots import Question, Snapshot
 Progress = Callable[[int], None]  # the position reached
 
 
-class ExportRange(NamedTuple):
-    """The part of a recording to export, as positions: from the first up to the last."""
-
-    first: int
-    last: int
-
-
 class ExportRequest(NamedTuple):
     """What to export: a span for what happened, an instant for what was alive."""
 
@@ -32,14 +25,15 @@ class ExportRequest(NamedTuple):
     progress: Progress = lambda position: None
 
     @property
-    def span(self) -> ExportRange:
-        return ExportRange(self.first.position, self.last.position)
+    def span(self) -> tuple[int, int]:
+        """Positions: from the first up to the last."""
+        return self.first.position, self.last.position
 
-    def rows(self, span: ExportRange | None = None) -> Iterator[EventRow]:
+    def rows(self, span: tuple[int, int] | None = None) -> Iterator[EventRow]:
         for batch in self.batches(span):
             yield from event_rows(batch)
 
-    def batches(self, span: ExportRange | None = None) -> Iterator[Batch]:
+    def batches(self, span: tuple[int, int] | None = None) -> Iterator[Batch]:
         """The rows in batches, without what was alive before recording started, which is reported as events too."""
         for batch in self.recording.batches(*(span or self.span)):
             self.progress(batch.position)
@@ -76,7 +70,7 @@ class ExportRequest(NamedTuple):
 
     def markers(self) -> Iterator[Marker]:
         for mark in self.recording.markers:
-            if self.span.first <= mark.position <= self.span.last:
+            if self.first.position <= mark.position <= self.last.position:
                 yield mark
 
     def sensors(self) -> Iterator[SensorRow]:

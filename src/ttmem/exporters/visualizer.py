@@ -19,7 +19,7 @@ from typing import Any
 from ttmem.errors import BadInput
 from ttmem.events import MemoryKind
 from ttmem.exporters.events import Operation, operations
-from ttmem.exporters.request import ExportRange, ExportRequest, private_file
+from ttmem.exporters.request import ExportRequest, private_file
 from ttmem.recording import Batch, BufferChange
 from ttmem.snapshots import Device
 
@@ -127,7 +127,7 @@ class _Report:
         """What is alive is the ledger's answer: events do not tell that a process was killed, for example."""
         for stretch in self._request.recording.stretches(*self._request.span):
             self._changes.extend(stretch.buffers())
-            yield from self._request.batches(ExportRange(stretch.first, stretch.end))
+            yield from self._request.batches((stretch.first, stretch.end))
 
     def _advance(self, end: int | None) -> None:
         """Up to a position, or to the last change."""
