@@ -172,28 +172,11 @@ def _errors(number: int, step: Operation) -> Iterator[tuple[object, ...]]:
 
 def _device(number: int, device: Device) -> tuple[object, ...]:
     columns, rows = device.grid or (0, 0)
+    cores = (rows, columns, rows, columns)
     l1_map = device.l1_map
     if l1_map is None:
-        return (number, rows, columns, rows, columns, *[0] * 13)
-    per_bank = l1_map.small_base - l1_map.base
-    tensors = l1_map.banks * per_bank
-    return (
-        number,
-        rows,
-        columns,
-        rows,
-        columns,
-        l1_map.end,
-        l1_map.banks,
-        per_bank,
-        l1_map.base,
-        l1_map.base,
-        1,
-        l1_map.banks,
-        0,
-        device.l1_total or 0,
-        tensors,
-        tensors,
-        tensors,
-        per_bank,
-    )
+        return (number, *cores, *[0] * 13)
+    banks, per_bank = l1_map.banks, l1_map.small_base - l1_map.base
+    l1 = (l1_map.end, banks, per_bank, l1_map.base, l1_map.base, 1, banks, 0)
+    tensors = banks * per_bank
+    return (number, *cores, *l1, device.l1_total or 0, tensors, tensors, tensors, per_bank)

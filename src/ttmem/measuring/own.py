@@ -132,11 +132,5 @@ def _logical(device: int | str) -> int | None:
     if path is None:
         return None
     with closing(ProbeRegion(path)) as region:
-        return next(
-            (
-                declaration.logical_id
-                for declaration in region.devices()
-                if declaration and declaration.unique_id == device
-            ),
-            None,
-        )
+        declared = (one for one in region.devices() if one and one.unique_id == device)
+        return next((one.logical_id for one in declared), None)
