@@ -164,7 +164,8 @@ def max_memory_allocated(
     _no_server_for_one(socket)
     if kind in ("cb", "l1_used"):
         raise TtmemError(f"N/A: no counter has the peak of {kind}; measure it with ttmem.watch()")
-    return own.peak(device, MemoryKind[_checked_kind(kind, "peak").upper()])
+    kind = _checked_kind(kind, "peak").upper()
+    return own.counted(device, MemoryKind[kind], "recent_peak")
 
 
 def reset_peak(
@@ -231,7 +232,7 @@ def _held_here(device: int | str, kind: str, socket: str | None) -> int:
 
     watched = socket is None and own.why_unknown() is None
     if watched and kind not in ("cb", "l1_used"):
-        return own.held(device, MemoryKind[kind.upper()])
+        return own.counted(device, MemoryKind[kind.upper()], "reserved")
     if socket is None and not own.runtime_is_loaded():
         return 0  # nothing can be allocated
     now = snapshot(socket)

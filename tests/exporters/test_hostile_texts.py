@@ -16,7 +16,7 @@ from tests.exporters.test_formats import flat, pprof
 from tests.exporters.trace_processor import TraceProcessor
 from tests.recording.rewriting import HOSTILE, Change, with_texts
 from ttmem.commands import main
-from ttmem.exporters.frames import frames
+from ttmem.exporters.profiles import frames
 from ttmem.text import clean
 
 Both = Callable[..., tuple[Path, Path]]

@@ -42,7 +42,8 @@ from ttmem.snapshots import (
     from_json,
     to_json,
 )
-from ttmem.web.http.live import Live, visible_to
+from ttmem.web.http.documents import visible_to
+from ttmem.web.http.live import Live
 from ttmem.wire.tokens import LIFETIME_S, Tokens
 
 pytest.importorskip("uvicorn", reason="uvicorn is not installed")

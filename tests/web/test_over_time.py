@@ -8,8 +8,8 @@ import pytest
 
 from ttmem.recording import Recording
 from ttmem.recording.recording import SAMPLED
-from ttmem.web import over_time as module
-from ttmem.web.over_time import over_time
+from ttmem.web.http import readings as module
+from ttmem.web.http.readings import over_time
 
 GOLDEN = Path(__file__).parent.parent / "data" / "recordings" / "version-1.ttmem"
 

@@ -44,7 +44,8 @@ from starlette.exceptions import HTTPException
 
 from ttmem.web.http import opened, turns
 from ttmem.web.http.app import Site
-from ttmem.web.http.live import CLOSED, Live
+from ttmem.web.http.documents import CLOSED
+from ttmem.web.http.live import Live
 from ttmem.web.http.readings import Child, LimitReached, ReadLimits, Work, span
 from ttmem.web.http.recordings import Recordings
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -13,15 +13,6 @@ from ttmem.events import EVENT, Event, Flag, MemoryKind, Notice, Op
 from ttmem.events.record import OF_NO_DEVICE, OP_NAMES
 from ttmem.exporters.parquet import Numbers, Texts
 from ttmem.recording import Batch, RecordedProcess
-
-Progress = Callable[[int], None]  # the position reached
-
-
-class ExportRange(NamedTuple):
-    """The part of a recording to export, as positions: from the first up to the last."""
-
-    first: int
-    last: int
 
 
 class EventRow(NamedTuple):

@@ -8,19 +8,21 @@ together. The blocks of a segment must tile it in order, and every live block mu
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable
+from functools import cache
 from heapq import merge
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from ttmem.events import MemoryKind
 from ttmem.exporters.events import EventRow
-from ttmem.exporters.frames import frames
-from ttmem.recording import BufferChange, Stretch
+from ttmem.exporters.profiles import frames
+from ttmem.exporters.request import ExportRequest
+from ttmem.recording import BufferChange
 from ttmem.snapshots import Snapshot
 
 WINDOW = 20_000  # events
-Banks = Callable[[str, str], int]  # how many banks a device has for a kind of memory
 _SHIFT = 44  # addresses are smaller; 5 << 44 is below 2^53, the largest exact number of JavaScript
 _KINDS = {kind.name: int(kind) for kind in MemoryKind if kind is not MemoryKind.SYSTEM_MEMORY}
 
@@ -43,7 +45,7 @@ _Key = tuple[int, str, str, int]  # serial number of the process, device, memory
 class _Window:
     """Tracks the blocks of a window, and the highest address of each kind."""
 
-    def __init__(self, banks: Banks) -> None:
+    def __init__(self, banks: Callable[[str, str], int]) -> None:
         self._banks = banks
         self.live: dict[_Key, _Block] = {}
         self.reach: dict[tuple[str, str], tuple[int, int]] = {}
@@ -63,14 +65,16 @@ class _Window:
         return block
 
 
-def memory_viz(
-    after: Snapshot, stretches: Iterable[Stretch], failures: Iterable[EventRow], banks: Banks
-) -> dict[str, Any]:
-    """`stretches` begin with what was alive before the window, and lead to `after`."""
+def write_window(request: ExportRequest, out: BinaryIO) -> None:
+    at, (begin, end) = request.at.position, request.span
+    first = max(begin, min(at, end) - WINDOW)
+    last = min(end, max(at + 1, first + WINDOW))
+    failures = (row for row in request.rows((first, last)) if row.event == "allocation_failed")
+    after = request.live(request.recording.instant(f"#{last}"))
     devices = [device.unique_id for device in after.devices]
     traces: dict[str, list[dict[str, Any]]] = {device: [] for device in devices}
-    window = _Window(banks)
-    before, *rest = stretches
+    window = _Window(cache(request.banks))
+    before, *rest = request.recording.stretches(first, last)  # the first: what was alive before
     for change in before.buffers():
         window.change(change)
     changes = (change for stretch in rest for change in stretch.buffers())
@@ -88,7 +92,7 @@ def memory_viz(
             actions = ("alloc",) if one.begins else ("free_requested", "free_completed")
             code = (one.time_ns, one.origin.op, one.origin.site)
             trace += [_entry(action, *code, block.address, block.size) for action in actions]
-    return {
+    document = {
         "segments": [
             _segment(
                 devices.index(device),
@@ -101,6 +105,7 @@ def memory_viz(
         "device_traces": list(traces.values()),
         "allocator_settings": {"exporter": "ttmem", "devices": devices},
     }
+    out.write(json.dumps(document, separators=(",", ":")).encode())
 
 
 def _entry(

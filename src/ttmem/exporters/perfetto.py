@@ -9,12 +9,12 @@ MONOTONIC_COARSE, and trace_processor ignores them without a word unless a clock
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
-from ttmem.exporters.events import Operation
-from ttmem.exporters.frames import CallFrame, frames
-from ttmem.exporters.profiles import Stack
+from ttmem.exporters.events import Operation, operations
+from ttmem.exporters.profiles import CallFrame, Stack, frames, in_use
 from ttmem.exporters.protobuf import field
+from ttmem.exporters.request import ExportRequest
 from ttmem.feeds.recorded_telemetry import SensorRow
 from ttmem.recording import RecordedProcess, Totals
 from ttmem.snapshots import Device
@@ -37,11 +37,31 @@ _UNITS = {
 }
 
 
+def write_trace(request: ExportRequest, out: BinaryIO) -> None:
+    shown, end = request.live(request.at), request.live(request.last)
+    trace = _Trace(end.devices)
+    out.write(_clocks(request.recording.time_at(request.first.position)))
+    for stretch in request.stretches():
+        for totals in stretch.totals():
+            out.writelines(trace.totals(totals))
+    for sample in request.samples():
+        out.writelines(trace.sample(*sample))
+    for row in request.sensors():
+        out.writelines(trace.sensors(row))
+    for one in operations(request.batches()):
+        out.writelines(trace.operation(one))
+    for marker in request.markers():
+        if marker.kind == "mark":
+            out.writelines(trace.mark(marker.time_ns, marker.text))
+    out.writelines(trace.close(end.time_ns))
+    out.write(_heap_profiles({one.time_ns: in_use(one) for one in (shown, end)}))
+
+
 def _packet(*fields: bytes) -> bytes:
     return field(1, b"".join(fields) + _SEQUENCE)
 
 
-def clocks(time_ns: int) -> bytes:
+def _clocks(time_ns: int) -> bytes:
     """All clocks show the time of the events."""
     each = b"".join(
         field(1, field(1, clock) + field(2, time_ns))
@@ -50,7 +70,7 @@ def clocks(time_ns: int) -> bytes:
     return _packet(field(8, time_ns), field(6, each))
 
 
-class TraceWriter:
+class _Trace:
     """Turns what happened into packets."""
 
     def __init__(self, devices: Iterable[Device]) -> None:
@@ -195,7 +215,7 @@ _Sums = tuple[int, int]  # count, bytes
 _Heaps = dict[tuple[int, str], dict[int, _Sums]]  # by process and kind of memory, then by stack
 
 
-def heap_profiles(live: Mapping[int, Mapping[Stack, _Sums]]) -> bytes:
+def _heap_profiles(live: Mapping[int, Mapping[Stack, _Sums]]) -> bytes:
     """One heap for each process and kind of memory, at each of these times: what was alive then.
 
     trace_processor compares a stack with the same one of the dump before, whatever the heap: stacks of different kinds

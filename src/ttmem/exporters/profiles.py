@@ -3,17 +3,47 @@
 from __future__ import annotations
 
 import gzip
+import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from functools import lru_cache
+from typing import Any, BinaryIO, NamedTuple
 
 from ttmem.events import Op
 from ttmem.exporters.events import EventRow
-from ttmem.exporters.frames import CallFrame, frames
 from ttmem.exporters.protobuf import field, packed
+from ttmem.exporters.request import ExportRequest
 from ttmem.snapshots import Snapshot
 from ttmem.text import clean
+
+
+class CallFrame(NamedTuple):
+    """One line of Python, or a name that stands for one."""
+
+    text: str  # all of it, as ttmem shows it
+    function: str
+    file: str | None
+    line: int | None
+
+
+@lru_cache(65_536)
+def frames(site: str | None) -> tuple[CallFrame, ...]:
+    """The frames of a call site, innermost first; `ttmem run --stacks` records several."""
+    lines = site.strip("\n").split("\n") if site else []  # other line ends belong to a name
+    return tuple(map(_frame, lines)) or (NO_SITE,)
+
+
+NO_SITE = CallFrame("(no call site)", "(no call site)", None, None)
+
+
+def _frame(text: str) -> CallFrame:
+    """'path/model.py:42 forward'."""
+    place, _, function = text.strip().rpartition(" ")
+    file, _, line = (place or function).rpartition(":")
+    if not file or not line.isdecimal():
+        return CallFrame(text, text, None, None)
+    return CallFrame(text, function if place else f"line {line}", file, int(line))
 
 
 class Stack(NamedTuple):
@@ -64,7 +94,7 @@ def in_use(snapshot: Snapshot) -> dict[Stack, tuple[int, int]]:
     return dict(sums)
 
 
-def allocated(rows: Iterable[EventRow]) -> dict[Stack, tuple[int, int]]:
+def _allocated(rows: Iterable[EventRow]) -> dict[Stack, tuple[int, int]]:
     """(count, bytes) of all buffers that were allocated."""
     sums: dict[Stack, tuple[int, int]] = defaultdict(lambda: (0, 0))
     alloc = Op.ALLOC.name.lower()
@@ -76,18 +106,17 @@ def allocated(rows: Iterable[EventRow]) -> dict[Stack, tuple[int, int]]:
     return dict(sums)
 
 
-def profile(
-    live: Mapping[Stack, tuple[int, int]],
-    made: Mapping[Stack, tuple[int, int]],
-    time_ns: int,
-    duration_ns: int,
-    comment: str,
-) -> bytes:
-    """The gzipped profile."""
-    return gzip.compress(_Encoder().encode(live, made, time_ns, duration_ns, comment), mtime=0)
+def write_pprof(request: ExportRequest, out: BinaryIO) -> None:
+    snapshot = request.live(request.at)
+    live, made = in_use(snapshot), _allocated(request.rows())
+    began = request.recording.time_at(request.first.position)
+    duration = max(0, request.recording.time_at(request.last.position) - began)
+    comment = f"{request.recording.name} at position {request.at.position}"
+    profile = _Profile().encode(live, made, snapshot.time_ns, duration, comment)
+    out.write(gzip.compress(profile, mtime=0))
 
 
-class _Encoder:
+class _Profile:
     def __init__(self) -> None:
         self._strings: dict[str, int] = {"": 0}
         self._functions: dict[tuple[str, str], int] = {}
@@ -161,28 +190,29 @@ def _path(stack: Stack, *, with_device: bool) -> tuple[CallFrame, ...]:
     return (*names, *reversed(frames(stack.site)), *op)
 
 
-def collapsed(live: Mapping[Stack, tuple[int, int]]) -> str:
+def write_collapsed(request: ExportRequest, out: BinaryIO) -> None:
     """Lines 'device;memory;frame;frame BYTES', for flamegraph.pl and compatible tools."""
     sums: dict[str, int] = defaultdict(int)
-    for stack, (_, held) in live.items():
+    for stack, (_, held) in in_use(request.live(request.at)).items():
         parts = [clean(frame.text).replace(";", ",") for frame in _path(stack, with_device=True)]
         sums[_LAST_NUMBER.sub("_", ";".join(parts))] += held
-    return "".join(f"{path} {held}\n" for path, held in sorted(sums.items()))
+    out.writelines(f"{path} {held}\n".encode() for path, held in sorted(sums.items()))
 
 
-def speedscope(live: Mapping[Stack, tuple[int, int]], name: str) -> dict[str, Any]:
+def write_speedscope(request: ExportRequest, out: BinaryIO) -> None:
     """One profile for each device and kind of memory, in bytes."""
     numbers: dict[CallFrame, int] = {}
     profiles: dict[tuple[str, str], dict[tuple[int, ...], int]] = {}
+    live = in_use(request.live(request.at))
     for stack, (_, held) in sorted(live.items(), key=lambda item: -item[1][1]):
         path = tuple(
             numbers.setdefault(frame, len(numbers)) for frame in _path(stack, with_device=False)
         )
         sums = profiles.setdefault((stack.device, stack.memory), {})
         sums[path] = sums.get(path, 0) + held
-    return {
+    document = {
         "$schema": "https://www.speedscope.app/file-format-schema.json",
-        "name": name,
+        "name": request.recording.name,
         "exporter": "ttmem",
         "activeProfileIndex": 0,
         "shared": {"frames": [_speedscope_frame(frame) for frame in numbers]},
@@ -199,6 +229,7 @@ def speedscope(live: Mapping[Stack, tuple[int, int]], name: str) -> dict[str, An
             for (device, memory), sums in sorted(profiles.items())
         ],
     }
+    out.write(json.dumps(document).encode())
 
 
 def _speedscope_frame(frame: CallFrame) -> dict[str, Any]:

@@ -6,18 +6,22 @@ Tensors, arguments and the graph of operations are unknown to ttmem; their table
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import sqlite3
 from collections import deque
 from collections.abc import Iterable, Iterator
+from contextlib import closing
+from functools import cache
 from typing import Any
 
 from ttmem.errors import BadInput
 from ttmem.events import MemoryKind
 from ttmem.exporters.events import Operation, operations
-from ttmem.exporters.memory_viz import Banks
-from ttmem.recording import Batch, BufferChange, Stretch
-from ttmem.snapshots import CircularBuffer, Device
+from ttmem.exporters.request import ExportRequest, private_file
+from ttmem.recording import Batch, BufferChange
+from ttmem.snapshots import Device
 
 SCHEMA_VERSION = "3.5"  # of ttnn 0.81.1
 MOST_ROWS = 20_000_000  # of live buffers: some 2 GB; the visualizer gives up earlier
@@ -51,55 +55,45 @@ LARGEST = (1 << 63) - 1  # that SQLite holds
 _Key = tuple[int, str, str, int]  # serial number of the process, device, memory, buffer id
 
 
-def write_database(
-    path: str,
-    devices: Iterable[Device],
-    circular_buffers: Iterable[CircularBuffer],
-    banks: Banks,
-    parts: Iterable[tuple[Stretch, Iterable[Batch]]],
-) -> int:
-    """Returns the number of operations. `parts` are what changed, with the events of the same positions."""
-    database = sqlite3.connect(path)
+def write_report(request: ExportRequest, path: str) -> None:
+    os.mkdir(path, 0o700)
+    file = os.path.join(path, "db.sqlite")
+    private_file(file).close()
     try:
-        for name, columns in _TABLES.items():
-            database.execute(f"create table {name} ({columns}, rank int default 0)")
-        numbers = {}
-        for number, device in enumerate(devices):
-            numbers[device.unique_id] = number
-            _insert(database, "devices", [_device(number, device)])
-        metadata = {"schema_version": SCHEMA_VERSION, "exporter": "ttmem"}
-        _insert(database, "report_metadata", metadata.items())
-        steps = _Steps(database, numbers, banks, circular_buffers)
-        count = steps.write(parts)
-        database.commit()
-    finally:
-        database.close()
-    return count
+        with closing(sqlite3.connect(file)) as database:
+            _Report(request, database).write()
+            database.commit()
+    except sqlite3.Error as problem:  # a full disk, say
+        raise OSError(errno.EIO, str(problem)) from None
 
 
-class _Steps:
-    def __init__(
-        self,
-        database: sqlite3.Connection,
-        numbers: dict[str, int],
-        banks: Banks,
-        circular_buffers: Iterable[CircularBuffer],
-    ) -> None:
+class _Report:
+    def __init__(self, request: ExportRequest, database: sqlite3.Connection) -> None:
+        ends = [request.live(instant, "programs") for instant in (request.first, request.last)]
+        self._request = request
         self._database = database
-        self._numbers = numbers
-        self._banks = banks
+        self._banks = cache(request.banks)
+        self._devices = ends[-1].devices
+        self._numbers = {device.unique_id: number for number, device in enumerate(self._devices)}
         self._rows = 0
         self._changes: deque[BufferChange] = deque()  # that are not in `_live` yet
         self._live: dict[_Key, tuple[int, int, int, int, int]] = {}
         # Events have the size on all cores together; the number of cores is known only for live circular buffers.
         self._per_core = {
-            (cb.device, cb.program, cb.address): cb.per_core for cb in circular_buffers
+            (cb.device, cb.program, cb.address): cb.per_core
+            for end in ends
+            for cb in end.circular_buffers or ()
         }
 
-    def write(self, parts: Iterable[tuple[Stretch, Iterable[Batch]]]) -> int:
+    def write(self) -> None:
+        for name, columns in _TABLES.items():
+            self._database.execute(f"create table {name} ({columns}, rank int default 0)")
+        self._insert("devices", (_device(*numbered) for numbered in enumerate(self._devices)))
+        metadata = {"schema_version": SCHEMA_VERSION, "exporter": "ttmem"}
+        self._insert("report_metadata", metadata.items())
         number = 0
         last: Operation | None = None
-        for step in operations(self._events(parts)):
+        for step in operations(self._events()):
             if not step.own:
                 continue
             if last is not None:
@@ -109,9 +103,7 @@ class _Steps:
             last = step
         self._advance(None)
         if last is not None:
-            number += 1
-            self._write(number, last)
-        return number
+            self._write(number + 1, last)
 
     def _write(self, number: int, step: Operation) -> None:
         self._rows += len(self._live)
@@ -121,17 +113,21 @@ class _Steps:
                 " choose a shorter range with --from and --until"
             )
         seconds = (step.own[-1].time_ns - step.own[0].time_ns) / 1e9
-        _insert(self._database, "operations", [(number, step.title, max(0.0, seconds))])
-        _insert(self._database, "stack_traces", [(number, step.site or "")])
-        _insert(self._database, "captured_graph", [(number, json.dumps(self._graph(step)))])
-        _insert(self._database, "errors", _errors(number, step))
-        _insert(self._database, "buffers", ((number, *row) for row in self._live.values()))
+        self._insert("operations", [(number, step.title, max(0.0, seconds))])
+        self._insert("stack_traces", [(number, step.site or "")])
+        self._insert("captured_graph", [(number, json.dumps(self._graph(step)))])
+        self._insert("errors", _errors(number, step))
+        self._insert("buffers", ((number, *row) for row in self._live.values()))
 
-    def _events(self, parts: Iterable[tuple[Stretch, Iterable[Batch]]]) -> Iterator[Batch]:
+    def _insert(self, table: str, rows: Iterable[tuple[object, ...]]) -> None:
+        marks = ", ".join("?" * len(_TABLES[table].split(",")))
+        self._database.executemany(f"insert into {table} values ({marks}, 0)", iter(rows))
+
+    def _events(self) -> Iterator[Batch]:
         """What is alive is the ledger's answer: events do not tell that a process was killed, for example."""
-        for stretch, batches in parts:
+        for stretch in self._request.recording.stretches(*self._request.span):
             self._changes.extend(stretch.buffers())
-            yield from batches
+            yield from self._request.batches((stretch.first, stretch.end))
 
     def _advance(self, end: int | None) -> None:
         """Up to a position, or to the last change."""
@@ -176,35 +172,11 @@ def _errors(number: int, step: Operation) -> Iterator[tuple[object, ...]]:
 
 def _device(number: int, device: Device) -> tuple[object, ...]:
     columns, rows = device.grid or (0, 0)
+    cores = (rows, columns, rows, columns)
     l1_map = device.l1_map
     if l1_map is None:
-        return (number, rows, columns, rows, columns, *[0] * 13)
-    per_bank = l1_map.small_base - l1_map.base
-    tensors = l1_map.banks * per_bank
-    return (
-        number,
-        rows,
-        columns,
-        rows,
-        columns,
-        l1_map.end,
-        l1_map.banks,
-        per_bank,
-        l1_map.base,
-        l1_map.base,
-        1,
-        l1_map.banks,
-        0,
-        device.l1_total or 0,
-        tensors,
-        tensors,
-        tensors,
-        per_bank,
-    )
-
-
-def _insert(database: sqlite3.Connection, table: str, rows: Iterable[tuple[object, ...]]) -> None:
-    found: Iterator[tuple[object, ...]] = iter(rows)
-    columns = len(_TABLES[table].split(","))
-    marks = ", ".join("?" * columns)
-    database.executemany(f"insert into {table} values ({marks}, 0)", found)
+        return (number, *cores, *[0] * 13)
+    banks, per_bank = l1_map.banks, l1_map.small_base - l1_map.base
+    l1 = (l1_map.end, banks, per_bank, l1_map.base, l1_map.base, 1, banks, 0)
+    tensors = banks * per_bank
+    return (number, *cores, *l1, device.l1_total or 0, tensors, tensors, tensors, per_bank)

@@ -60,6 +60,9 @@ class Peak:
     l1_per_core: int | None = None  # the same on the fullest core
 
 
+PEAKS = tuple(each.name for each in fields(Peak))
+
+
 class Measured:
     """A finished measurement. Bytes are reserved bytes, in all banks."""
 
@@ -90,12 +93,10 @@ class Measured:
     @property
     def peak(self) -> Peak:
         """The peak of the device that held most, for each memory separately."""
-        if not self.devices:
-            return Peak(*[0] * len(fields(Peak)))
         figures: dict[str, int | None] = {}
-        for each in fields(Peak):
-            values = [getattr(peak, each.name) for peak in self.devices.values()]
-            figures[each.name] = None if None in values else max(values)
+        for name in PEAKS:
+            values = [getattr(peak, name) for peak in self.devices.values()]
+            figures[name] = None if None in values else max(values, default=0)
         return Peak(**figures)
 
     def _fullest_core(self, device: str) -> int | None:
@@ -141,18 +142,14 @@ class Measured:
         """Kernel binaries always; L1_SMALL, where programs keep tables, if programs were added to the cache."""
         if buffer.name == BINARIES:
             return True
-        before, after = (
-            device.kernels.cache_entries or 0 if device else 0
-            for device in (
-                snapshot.device(buffer.device or "") for snapshot in (self.start, self.end)
-            )
-        )
+        devices = (one.device(buffer.device or "") for one in (self.start, self.end))
+        before, after = (device.kernels.cache_entries or 0 if device else 0 for device in devices)
         return buffer.kind == "L1_SMALL" and after > before
 
     @property
     def leaked(self) -> Rows[Holder]:
         """What was allocated and not freed, by call site, except what cached programs keep (`cached`)."""
-        return by_site(buffer for buffer in self._kept if not self._is_cached(buffer))
+        return self.leaked_since(frozenset())
 
     @property
     def cached(self) -> Rows[Holder]:
@@ -179,19 +176,9 @@ def identities(snapshot: Snapshot) -> frozenset[Identity]:
 
 def by_site(buffers: Iterable[Buffer]) -> Rows[Holder]:
     """A buffer of a mesh is on each of its chips; bytes are those of all chips."""
-    holders = [
-        Holder(
-            buffer.kind,
-            Part.PERSISTENT,
-            buffer.pid,
-            buffer.name,
-            buffer.site,
-            buffer.phase,
-            1,
-            buffer.held,
-        )
-        for buffer in buffers
-    ]
+    holders = (
+        Holder(b.kind, Part.PERSISTENT, b.pid, b.name, b.site, b.phase, 1, b.held) for b in buffers
+    )
     return holder_rows(grouped(holders, "pid", "op", "site", "phase"))
 
 
@@ -211,7 +198,6 @@ def holder_rows(holders: Iterable[Holder]) -> Rows[Holder]:
 
 
 LEAKS = "leaks"
-PEAKS = ("dram", "l1", "l1_small", "trace", "cb", "l1_used", "l1_per_core")
 SCHEMA = "ttmem.baseline/1"
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import os
 import re
+from collections import Counter
 from collections.abc import Generator
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -19,6 +20,7 @@ from ttmem.analysis.composition import Holder, grouped
 from ttmem.analysis.failures import explain
 from ttmem.analysis.recorded_failures import recorded_failures
 from ttmem.errors import BadInput, TtmemError
+from ttmem.html import Rows
 from ttmem.measuring.measured import (
     LEAKS,
     PEAKS,
@@ -28,11 +30,9 @@ from ttmem.measuring.measured import (
     Measured,
     MemoryFile,
     Peak,
-    identities,
     parse_percent,
 )
-from ttmem.measuring.own import why_unknown
-from ttmem.measuring.watch import SelfRecorder
+from ttmem.measuring.watch import Measurement, SelfRecorder
 from ttmem.recording import Recording
 from ttmem.recording.writer import FileSink
 from ttmem.sizes import human, several
@@ -89,18 +89,23 @@ class Meter:
         except BadInput as problem:
             said = f"@pytest.mark.ttmem: {problem}"
             raise pytest.fail.Exception(said, pytrace=False) from None
-        body = _Body(self._recorder(), item)
-        body.begin()
+        body = Measurement()
+        before: frozenset[Identity] = frozenset()
+        gc.collect()
+        body.begin(self._recorder, f"pytest {item.nodeid}")
         try:
             result = yield
-            body.after_first(self._loop)
+            if self._loop > 1:  # what the first run leaves is warm-up
+                gc.collect()
+                before = body.alive()
             for _ in range(self._loop - 1):
                 item.runtest()
         except BaseException:
-            self._tell(item, body.end(leaks=False), None)
+            body.end(collect=False)
+            self._tell(item, body, None, before)
             raise
-        measured = body.end(leaks=True)
-        problems = self._tell(item, measured, limits)
+        body.end()
+        problems = self._tell(item, body, limits, before)
         if problems:
             pytest.fail("ttmem: " + "\n       ".join(problems), pytrace=False)
         return result
@@ -118,32 +123,42 @@ class Meter:
             self._self_recorder = SelfRecorder(children=True)
         return self._self_recorder
 
-    def _tell(self, item: pytest.Item, body: _Outcome, limits: Budget | None) -> list[str]:
+    def _tell(
+        self,
+        item: pytest.Item,
+        body: Measurement,
+        limits: Budget | None,
+        before: frozenset[Identity],
+    ) -> list[str]:
         """Adds properties and sections to the report; returns what is wrong.
 
-        `limits` None: the test has failed anyway.
+        `limits` None: the test has failed anyway, so that leaks are not determined. `before`: what is no leak.
         """
         tell = item.user_properties.append
         problems: list[str] = []
-        if body.why is not None or body.measured is None:
+        if body.result is None:
             tell((_WHY, body.why))
             if limits and limits.most:
                 names = ", ".join(limits.most)
                 problems.append(f"{names} cannot be checked: {body.why}")
         else:
-            peak = body.measured.peak
-            leaked = (
-                sum(holder.bytes for holder in body.leaked) if body.leaked is not None else None
-            )
+            peak, board = body.result.peak, _board(body.result)
+            leaked = None if limits is None else body.result.leaked_since(before)
+            lost = None if leaked is None else sum(holder.bytes for holder in leaked)
             for name in PEAKS:
                 tell((f"ttmem.{name}", getattr(peak, name)))
-            tell(("ttmem.leaks", leaked))
-            tell((_BOARD, body.board))
+            tell(("ttmem.leaks", lost))
+            tell((_BOARD, board))
             if limits is not None:
-                problems += limits.exceeded(peak, leaked)
-                problems += self._increased(item, peak, body.board)
+                problems += limits.exceeded(peak, lost)
+                problems += self._increased(item, peak, board)
             if problems or limits is None:
-                self._sections(item, body, problems)
+                _add_sections(item, body.result, leaked, problems)
+                for failure in recorded_failures(Recording(body.file)):
+                    text = render_failure(
+                        failure.pid or 0, explain(failure), width=WIDTH, color=False
+                    )
+                    item.add_report_section("call", NAME, text + "\n")
         if (problems or limits is None) and self._record and body.file.data:
             item.add_report_section("call", NAME, f"recording: {self._save(item, body.file)}\n")
         return problems
@@ -160,24 +175,6 @@ class Meter:
         if found and now != then:
             found.append(f"(the baseline is of ttnn {then}, this is {now})")
         return found
-
-    def _sections(self, item: pytest.Item, body: _Outcome, problems: list[str]) -> None:
-        assert body.measured is not None
-        exceeded = [name for name in PEAKS if any(one.startswith(f"{name}:") for one in problems)]
-        shown = ["l1_used" if name == "l1_per_core" else name for name in exceeded or ["l1_used"]]
-        for which in dict.fromkeys((*shown, "dram")):
-            rows = grouped(body.measured.at_peak(which), "op", "site", "phase")
-            if rows:
-                at = human(getattr(body.measured.peak, which))
-                text = "\n".join([f"alive at the peak of {which}, {at}:", *_lines(rows), ""])
-                item.add_report_section("call", NAME, text)
-        if body.leaked:
-            item.add_report_section(
-                "call", NAME, "\n".join(["not freed:", *_lines(body.leaked), ""])
-            )
-        for failure in recorded_failures(Recording(body.file)):
-            text = render_failure(failure.pid or 0, explain(failure), width=WIDTH, color=False)
-            item.add_report_section("call", NAME, text + "\n")
 
     def _save(self, item: pytest.Item, file: MemoryFile) -> str:
         name = re.sub(r"[^\w.\[\]-]+", "_", item.nodeid)[-200:]
@@ -246,69 +243,28 @@ class Meter:
             terminalreporter.line(f"ttmem: not compared: {first}: {why}", red=True)
 
 
-class _Outcome:
-    """The measurement; `why`: there is none."""
-
-    def __init__(self, file: MemoryFile, why: str | None) -> None:
-        self.file = file
-        self.why = why
-        self.measured: Measured | None = None
-        # None: not determined, because the test failed.
-        self.leaked: tuple[Holder, ...] | None = None
-
-    @property
-    def board(self) -> str:
-        """'1 x p150, 11x10': what makes figures comparable."""
-        if self.measured is None:
-            return "unknown"
-        found: dict[str, int] = {}
-        for device in self.measured.end.devices:
-            grid = "x".join(map(str, device.grid)) if device.grid else "unknown grid"
-            kind = f"{device.board or device.arch}, {grid}"
-            found[kind] = found.get(kind, 0) + 1
-        return (
-            "; ".join(f"{number} x {kind}" for kind, number in sorted(found.items())) or "no device"
-        )
+def _board(result: Measured) -> str:
+    """'1 x p150, 11x10': what makes figures comparable."""
+    found: Counter[str] = Counter()
+    for device in result.end.devices:
+        grid = "x".join(map(str, device.grid)) if device.grid else "unknown grid"
+        found[f"{device.board or device.arch}, {grid}"] += 1
+    return "; ".join(f"{number} x {kind}" for kind, number in sorted(found.items())) or "no device"
 
 
-class _Body:
-    def __init__(self, recorder: SelfRecorder, item: pytest.Item) -> None:
-        self._self_recorder = recorder
-        self._name = item.nodeid
-        self._file = MemoryFile()
-        self._known: frozenset[Identity] = frozenset()
-        self._why: str | None = None
-
-    def begin(self) -> None:
-        gc.collect()
-        self._why = why_unknown()
-        if self._why is None:
-            try:
-                self._self_recorder.begin(self._file, f"pytest {self._name}")
-            except Exception as problem:  # the test runs anyway
-                self._why = f"the probe cannot be read: {problem}"
-
-    def after_first(self, loops: int) -> None:
-        """With a loop, what the first run leaves is warm-up."""
-        if self._why is None and loops > 1:
-            gc.collect()
-            self._known = identities(self._self_recorder.snapshot())
-
-    def end(self, *, leaks: bool) -> _Outcome:
-        if self._why is not None:
-            return _Outcome(self._file, self._why)
-        if leaks:
-            gc.collect()  # garbage in cycles is not leaked
-        outcome = _Outcome(self._file, None)
-        try:
-            self._self_recorder.end()
-            measured = Measured(self._file)
-            outcome.why = why_unknown() or "; ".join(measured.losses) or None
-            outcome.measured = measured
-            outcome.leaked = tuple(measured.leaked_since(self._known)) if leaks else None
-        except Exception as problem:
-            outcome.why = f"the measurement cannot be read: {problem}"
-        return outcome
+def _add_sections(
+    item: pytest.Item, result: Measured, leaked: Rows[Holder] | None, problems: list[str]
+) -> None:
+    exceeded = [name for name in PEAKS if any(one.startswith(f"{name}:") for one in problems)]
+    shown = ["l1_used" if name == "l1_per_core" else name for name in exceeded or ["l1_used"]]
+    for which in dict.fromkeys((*shown, "dram")):
+        rows = grouped(result.at_peak(which), "op", "site", "phase")
+        if rows:
+            at = human(getattr(result.peak, which))
+            text = "\n".join([f"alive at the peak of {which}, {at}:", *_lines(rows), ""])
+            item.add_report_section("call", NAME, text)
+    if leaked:
+        item.add_report_section("call", NAME, "\n".join(["not freed:", *_lines(leaked), ""]))
 
 
 def _lines(rows: list[Holder] | tuple[Holder, ...]) -> list[str]:

@@ -88,18 +88,11 @@ def _has_opened() -> bool:
     return b"/dev/tenstorrent/" in mapped or b"/tt_device_" in mapped
 
 
-def held(device: int | str, kind: MemoryKind) -> int:
-    """Bytes that this process holds now, reserved in all banks."""
-    return _counter(device, kind, "reserved")
+def counted(device: int | str, kind: MemoryKind, which: str) -> int:
+    """Bytes in all banks: `reserved` now by this process, or its `recent_peak` since it started, or `reset_peaks`.
 
-
-def peak(device: int | str, kind: MemoryKind) -> int:
-    """The peak since it started, or since `reset_peaks`."""
-    return _counter(device, kind, "recent_peak")
-
-
-def _counter(device: int | str, kind: MemoryKind, which: str) -> int:
-    """NotMeasured if nothing counts them; 0 for a device that it has not opened."""
+    NotMeasured if nothing counts them; 0 for a device that it has not opened.
+    """
     why = why_unknown()
     if why:
         raise NotMeasured(f"N/A: {why}")
@@ -139,11 +132,5 @@ def _logical(device: int | str) -> int | None:
     if path is None:
         return None
     with closing(ProbeRegion(path)) as region:
-        return next(
-            (
-                declaration.logical_id
-                for declaration in region.devices()
-                if declaration and declaration.unique_id == device
-            ),
-            None,
-        )
+        declared = (one for one in region.devices() if one and one.unique_id == device)
+        return next((one.logical_id for one in declared), None)

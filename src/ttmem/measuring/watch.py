@@ -6,31 +6,35 @@ to allocate two million times a second before anything is lost; if it is, that i
 
 from __future__ import annotations
 
+import gc
 import os
 import threading
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from ttmem.clock import now_ns
-from ttmem.errors import BadInput
-from ttmem.procfs import parent_pid
-
-if TYPE_CHECKING:
-    from ttmem.recording.recorder import Recorder
-    from ttmem.snapshots import Snapshot
-    from ttmem.sources.probe.reader import RegionReader
-
-
-import gc
-from collections.abc import Mapping
-from dataclasses import fields
-
 from ttmem.analysis.composition import Holder, grouped
 from ttmem.analysis.history import L1_USED, MEMORIES
+from ttmem.clock import now_ns
+from ttmem.errors import BadInput
 from ttmem.html import Rows, table
-from ttmem.measuring.measured import FIELDS, Measured, MemoryFile, Peak, holder_rows
+from ttmem.measuring.measured import (
+    FIELDS,
+    PEAKS,
+    Identity,
+    Measured,
+    MemoryFile,
+    Peak,
+    holder_rows,
+    identities,
+)
 from ttmem.measuring.own import why_unknown
+from ttmem.procfs import parent_pid
 from ttmem.sizes import human
+
+if TYPE_CHECKING:
+    from ttmem.snapshots import Snapshot
+    from ttmem.sources.probe.reader import RegionReader
 
 EVERY_S = 0.05
 DEEP = 32  # levels of child processes
@@ -59,19 +63,20 @@ class SelfRecorder:
             return False
         return region.launcher == self._pid or _descends(region.facts.pid, self._pid)
 
-    def begin(self, file: MemoryFile, about: str) -> Recorder:
+    @property
+    def is_measuring(self) -> bool:
+        return self._thread is not None
+
+    def begin(self, file: MemoryFile, about: str) -> None:
         """Starts recording, beginning with what is alive."""
         from ttmem.recording.recorder import described
 
-        if self._thread is not None:
-            raise BadInput("this process is already measuring a block; blocks cannot overlap")
         with self._lock:
             self._feed.poll()
-            recorder = self._feed.record(file, described(about))
+            self._feed.record(file, described(about))
         self._ended.clear()
         self._thread = threading.Thread(target=self._run, name="ttmem-watch", daemon=True)
         self._thread.start()
-        return recorder
 
     def _run(self) -> None:
         while not self._ended.wait(EVERY_S):
@@ -123,52 +128,77 @@ def shared() -> SelfRecorder:
 RUNNING = "the block has not ended yet"
 
 
+class Measurement:
+    """A block that is being or was measured."""
+
+    def __init__(self) -> None:
+        self.file = MemoryFile()
+        self.result: Measured | None = None
+        self.why: str | None = "the block has not begun"  # there is no result
+        self._recorder: SelfRecorder | None = None
+
+    def begin(self, recorder: Callable[[], SelfRecorder], about: str) -> None:
+        self.why = why_unknown() or RUNNING
+        if self.why == RUNNING:
+            try:
+                self._recorder = recorder()
+                self._recorder.begin(self.file, about)
+            except Exception as problem:  # the watched program continues
+                self._recorder, self.why = None, f"the probe cannot be read: {problem}"
+
+    def alive(self) -> frozenset[Identity]:
+        """What is alive now."""
+        return frozenset() if self._recorder is None else identities(self._recorder.snapshot())
+
+    def end(self, *, collect: bool = True) -> None:
+        recorder, self._recorder = self._recorder, None
+        if recorder is None:
+            return
+        if collect:
+            gc.collect()  # garbage in cycles is not leaked
+        try:
+            recorder.end()
+            measured = Measured(self.file)
+            self.why = why_unknown() or "; ".join(measured.losses) or None
+            self.result = None if self.why else measured
+        except Exception as problem:
+            self.why = f"the measurement cannot be read: {problem}"
+
+
 class Watch:
     """A block that is being or was measured; figures are available when it has ended."""
 
     def __init__(self) -> None:
-        self._self_recorder: SelfRecorder | None = None
-        self._file = MemoryFile()
-        self._measured: Measured | None = None
-        # Why figures are None; None: they are known.
-        self.why: str | None = "the block has not begun"
+        self._measurement = Measurement()
+
+    @property
+    def why(self) -> str | None:
+        """Why figures are None; None: they are known."""
+        return self._measurement.why
 
     def __enter__(self) -> Watch:
-        if self._file.data or self._self_recorder is not None:
+        if self._measurement.file.data or self.why == RUNNING:
             raise BadInput("a watch measures one block; make a new one with ttmem.watch()")
-        self.why = why_unknown() or RUNNING
-        if self.why == RUNNING:
-            try:
-                self._self_recorder = shared()
-                self._self_recorder.begin(self._file, "ttmem.watch")
-            except BadInput:
-                raise
-            except Exception as problem:  # the watched program continues
-                self._self_recorder, self.why = None, f"the probe cannot be read: {problem}"
+        shared_one = _recorders.get(os.getpid())
+        if shared_one is not None and shared_one.is_measuring:
+            raise BadInput("this process is already measuring a block; blocks cannot overlap")
+        self._measurement.begin(shared, "ttmem.watch")
         return self
 
     def __exit__(self, *_: object) -> None:
-        recorder, self._self_recorder = self._self_recorder, None
-        if recorder is None:
-            return
-        gc.collect()  # garbage in cycles is not leaked
-        try:
-            recorder.end()
-            self._measured = Measured(self._file)
-            losses = self._measured.losses
-            self.why = why_unknown() or ("; ".join(losses) if losses else None)
-        except Exception as problem:
-            self._measured, self.why = None, f"the measurement cannot be read: {problem}"
+        self._measurement.end()
 
     @property
     def peak(self) -> Peak:
         """The peak within the block, including what was alive before; on the fullest device."""
-        return Peak() if self.why or self._measured is None else self._measured.peak
+        result = self._measurement.result
+        return Peak() if result is None else result.peak
 
     @property
     def devices(self) -> Mapping[str, Peak]:
         """The peaks of each device, by unique id; empty if unknown."""
-        return {} if self.why or self._measured is None else self._measured.devices
+        result = self._measurement.result
+        return {} if result is None else result.devices
 
     @property
     def leaked(self) -> Rows[Holder] | None:
@@ -176,7 +206,8 @@ class Watch:
 
         What programs added to the program cache keep is not included.
         """
-        return None if self.why or self._measured is None else self._measured.leaked
+        result = self._measurement.result
+        return None if result is None else result.leaked
 
     def by(self, *names: str, memory: str = L1_USED) -> Rows[Holder] | None:
         """What was alive at the peak of a memory, by op, site, stack, phase, part or pid; None: unknown.
@@ -189,18 +220,18 @@ class Watch:
             raise BadInput(f"by() takes names of {', '.join(FIELDS)}, not {told}")
         if memory not in MEMORIES:
             raise BadInput(f"there is no memory {memory!r}; known are {', '.join(MEMORIES)}")
-        if self.why or self._measured is None:
-            return None
-        return holder_rows(grouped(self._measured.at_peak(memory), *names))
+        result = self._measurement.result
+        return None if result is None else holder_rows(grouped(result.at_peak(memory), *names))
 
     def save(self, file: str) -> None:
         """Writes the block as a recording, for `ttmem peak`, `ttmem top` and all other commands that take a file."""
         from ttmem.recording.writer import FileSink
 
-        if not self._file.data:
+        data = self._measurement.file.data
+        if not data:
             raise BadInput(f"there is nothing to save: {self.why}")
         sink = FileSink(file)
-        sink.append(bytes(self._file.data))
+        sink.append(bytes(data))
         sink.close()
 
     def __repr__(self) -> str:
@@ -211,15 +242,14 @@ class Watch:
         return f"Watch({sizes})"
 
     def _repr_html_(self) -> str:
-        names = [field.name for field in fields(Peak)]
         if self.why:
-            return table(("peak of", "bytes"), [(name, "N/A") for name in names], self.why)
+            return table(("peak of", "bytes"), [(name, "N/A") for name in PEAKS], self.why)
         rows = [
-            (device, *(human(getattr(peak, name)) for name in names))
+            (device, *(human(getattr(peak, name)) for name in PEAKS))
             for device, peak in self.devices.items()
         ]
         held, leaked = self.by("site"), self.leaked
-        parts = [table(("peak on device", *names), rows)]
+        parts = [table(("peak on device", *PEAKS), rows)]
         if held:
             parts += ["<p>alive at the peak of l1_used</p>", held._repr_html_()]
         if leaked:

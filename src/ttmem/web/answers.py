@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from itertools import islice
 from typing import Any
 
 from ttmem.analysis.composition import Part, compositions
@@ -27,16 +29,14 @@ Answer = dict[str, Any]
 
 def failures(history: History, lives: Lives) -> list[Answer]:
     """The first failures, with everything that `ttmem explain` says about them."""
-    found: list[Answer] = []
     # On a mesh, a failure has a marker on each chip; the first one is used.
     marks = {
         (marker.pid, marker.time_ns): marker.position
         for marker in reversed(history.markers)
         if marker.kind == "failure"
     }
-    for failure in recorded_failures(history.recording):
-        if len(found) == MOST_FAILURES:
-            break
+    found: list[Answer] = []
+    for failure in islice(recorded_failures(history.recording), MOST_FAILURES):
         explanation = explain(failure)
         text = render_failure(failure.pid or 0, explanation, width=_WIDTH, color=False)
         position = marks.get((failure.pid, failure.time_ns), 0)
@@ -62,13 +62,19 @@ def _facts(text: str) -> list[tuple[str, str]]:
     return facts
 
 
+def answer(ask: Callable[[History], Answer], history: History, refused: str) -> Answer:
+    """`refused`: how the page says that there is none."""
+    try:
+        return ask(history)
+    except TtmemError as problem:
+        reason = str(problem).replace(history.info.name, os.path.basename(history.info.name))
+        return {"refused": f"{refused}: {reason}."}
+
+
 def parts(history: History) -> Answer:
     """`ttmem peak`: what was alive at each peak; devices with the same result share a row."""
-    try:
-        history.need_everything("split")
-        found = compositions(history)
-    except TtmemError as reason:
-        return {"refused": f"Not split: {_without_folders(history, reason)}."}
+    history.need_everything("split")
+    found = compositions(history)
     names = DeviceNames(history.end.devices)
     reasons = {composition.stale_unknown for composition in found if composition.stale_unknown}
     return {
@@ -90,10 +96,7 @@ def parts(history: History) -> Answer:
 
 def leaks(history: History) -> Answer:
     """`ttmem leaks`; there is no verdict on processes whose events are not complete."""
-    try:
-        found = find_leaks(history)
-    except TtmemError as reason:
-        return {"refused": f"No verdict: {_without_folders(history, reason)}."}
+    found = find_leaks(history)
     names = DeviceNames(history.end.devices)
     windows = found.windows
     compared = (
@@ -115,10 +118,7 @@ def leaks(history: History) -> Answer:
 
 def sizing(history: History) -> Answer:
     """`ttmem size`; there is no advice from incomplete data."""
-    try:
-        found = sizes(history)
-    except TtmemError as reason:
-        return {"refused": f"No advice: {_without_folders(history, reason)}."}
+    found = sizes(history)
     return {
         "about": "With a margin of 25 % above what this run needed; `ttmem size` takes others.",
         "rows": [_advice(advice) for advice in found.advice],
@@ -128,7 +128,7 @@ def sizing(history: History) -> Answer:
 
 
 def _advice(advice: Advice) -> Answer:
-    observed = "N/A" if advice.observed is None else f"{advice.observed:,}"
+    observed = _number(advice.observed)
     remarks = [
         advice.reason or "",
         f"not seen: {advice.not_observed}" if advice.advised is not None else "",
@@ -136,15 +136,15 @@ def _advice(advice: Advice) -> Answer:
     return {
         "setting": advice.name,
         "unit": advice.unit,
-        "advice": "N/A" if advice.advised is None else f"{advice.advised:,}",
+        "advice": _number(advice.advised),
         "observed": f"at least {observed}" if advice.at_least else observed,
-        "configured": "N/A" if advice.configured is None else f"{advice.configured:,}",
+        "configured": _number(advice.configured),
         "remarks": "; ".join(text for text in remarks if text),
     }
 
 
-def _without_folders(history: History, reason: TtmemError) -> str:
-    return str(reason).replace(history.info.name, os.path.basename(history.info.name))
+def _number(value: int | None) -> str:
+    return "N/A" if value is None else f"{value:,}"
 
 
 def _leak(finding: LeakFinding, names: DeviceNames, by: str) -> Answer:

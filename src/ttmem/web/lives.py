@@ -19,7 +19,7 @@ from ttmem.analysis.history import History
 from ttmem.recording import AllocatedBy, BufferChange
 from ttmem.recording.unfreed import never_freed
 from ttmem.sizes import several
-from ttmem.web.payload import UNKNOWN, Table
+from ttmem.web.payload import UNKNOWN, Table, table
 
 
 class PageLimits(NamedTuple):
@@ -39,6 +39,7 @@ KINDS = ("DRAM", "L1", "L1_SMALL", "TRACE")  # numbers in the column `kind`
 Progress = Callable[[int], None]  # the position reached
 _NUMBER = {name: number for number, name in enumerate(KINDS)}
 AMOUNTS = ("dram", "l1", "l1_small", "trace", "cb")
+SUMS = ("device", "time", "kind", "origin", "bytes", "count")  # of buffers that are left out
 
 
 class Interval(NamedTuple):
@@ -72,8 +73,7 @@ class Origins:
         return UNKNOWN if text is None else self.strings.setdefault(text, len(self.strings))
 
     def table(self) -> Table:
-        columns = list(zip(*self.numbers, strict=True)) or [()] * 4
-        return dict(zip(("op", "site", "phase", "process"), columns, strict=True))
+        return table(("op", "site", "phase", "process"), self.numbers)
 
 
 class BufferLives:
@@ -87,12 +87,18 @@ class BufferLives:
     def __len__(self) -> int:
         return len(self.start)
 
-    def columns(self) -> dict[str, array[int]]:
-        return vars(self)
-
-    def table(self, rows: Sequence[int]) -> Table:
+    def table(self, rows: Iterable[int]) -> Table:
         ordered = sorted(rows, key=lambda row: (self.device[row], self.start[row]))
-        return {name: [column[row] for row in ordered] for name, column in self.columns().items()}
+        return {name: [column[row] for row in ordered] for name, column in vars(self).items()}
+
+    def changes(self, rows: Iterable[int]) -> list[tuple[int, int, int]]:
+        """(time, sign, row) of beginnings and ends, in order."""
+        return sorted(
+            (time, sign, row)
+            for row in rows
+            for time, sign in ((self.start[row], 1), (self.end[row], -1))
+            if time >= 0
+        )
 
 
 class Steps:
@@ -257,17 +263,13 @@ class Thinned:
     buffers: list[int]  # rows
     omitted: Table  # at samples: sums of the other buffers, by kind and origin
 
-    @property
-    def whole(self) -> bool:
-        return not self.omitted["time"]
-
 
 def thinned(lives: Lives, keys: Sequence[int], limits: PageLimits) -> Thinned:
     """`keys`: page times around which nothing is left out."""
     steps, buffers = lives.steps, lives.buffers
     if len(steps) <= limits.steps and len(buffers) <= limits.buffers:
         everything = [Interval(0, lives.length)]
-        return Thinned(everything, [*range(len(steps))], [*range(len(buffers))], _no_sums())
+        return Thinned(everything, [*range(len(steps))], [*range(len(buffers))], table(SUMS, ()))
     complete = _complete(lives, keys, limits)
     kept = _largest(buffers, _alive_in(buffers, complete), lives.length, limits)
     of_device = _rows_by_device(steps)
@@ -293,10 +295,8 @@ def _complete(lives: Lives, keys: Sequence[int], limits: PageLimits) -> list[Int
 
 
 def _alive_in(buffers: BufferLives, intervals: Sequence[Interval]) -> set[int]:
-    starts, ends = (
-        [interval.start for interval in intervals],
-        [interval.end for interval in intervals],
-    )
+    starts = [interval.start for interval in intervals]
+    ends = [interval.end for interval in intervals]
     found = set()
     for row, (start, end) in enumerate(zip(buffers.start, buffers.end, strict=True)):
         number = bisect_left(ends, start)  # the first interval that is not over when it begins
@@ -361,21 +361,10 @@ def is_within(intervals: Sequence[Interval], time: int) -> bool:
     return number < len(intervals) and intervals[number].start <= time
 
 
-def _no_sums() -> dict[str, list[int]]:
-    return {name: [] for name in ("device", "time", "kind", "origin", "bytes", "count")}
-
-
 def _sums(lives: Lives, kept: set[int], samples: Sequence[int]) -> Table:
     """The sums of the buffers that are not kept, at each sample."""
     buffers, steps = lives.buffers, lives.steps
-    events = [
-        (time, sign, row)
-        for row in range(len(buffers))
-        if row not in kept
-        for time, sign in ((buffers.start[row], 1), (buffers.end[row], -1))
-        if time >= 0
-    ]
-    events.sort()
+    events = buffers.changes(row for row in range(len(buffers)) if row not in kept)
     sums: dict[int, dict[tuple[int, int], list[int]]] = {}
     found = []
     at = 0
@@ -392,8 +381,4 @@ def _sums(lives: Lives, kept: set[int], samples: Sequence[int]) -> Table:
         rows = [(*key, *sum_) for key, sum_ in sorted(here.items()) if sum_[1]]
         # A sample without such sums is still a sample: nothing is missing there.
         found += [(steps.device[sample], now, *row) for row in rows or [(0, 0, 0, 0)]]
-    columns = _no_sums()
-    for row_ in sorted(set(found)):
-        for column, value in zip(columns.values(), row_, strict=True):
-            column.append(value)
-    return columns
+    return table(SUMS, sorted(set(found)))

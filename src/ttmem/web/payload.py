@@ -24,6 +24,11 @@ UNKNOWN = -1  # in a column
 Table = Mapping[str, Sequence[int]]  # columns of the same length
 
 
+def table(names: Sequence[str], rows: Iterable[Sequence[int]]) -> Table:
+    columns = list(zip(*rows, strict=True)) or [()] * len(names)
+    return dict(zip(names, columns, strict=True))
+
+
 def pack(document: Mapping[str, Any], tables: Mapping[str, Table]) -> str:
     """As base64. Integers beyond 2^53 are not exact in a browser."""
     blob = bytearray()

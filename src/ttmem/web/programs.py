@@ -12,7 +12,7 @@ from ttmem.events.record import Control
 from ttmem.recording import RecordedProcess, Recording
 from ttmem.recording.journal import runs
 from ttmem.web.lives import KINDS, Interval, Lives, Progress, is_within
-from ttmem.web.payload import UNKNOWN, Table
+from ttmem.web.payload import UNKNOWN, Table, table
 
 MOST_CIRCULAR = 30_000
 MOST_FRONTIER = 20_000
@@ -39,6 +39,9 @@ class Placed(NamedTuple):
     size: int  # on all its cores
     end: int  # the address after it on each core; UNKNOWN if its cores are not known
     counted: bool  # False: it is inside an L1 buffer
+
+
+_SUMS = ("dispatches", "hits", "misses", "kernels", "binaries")
 
 
 @dataclass(slots=True)
@@ -149,8 +152,7 @@ class Programs:
             program.per_core = max(program.per_core or 0, held)
 
     def _remove(self, program: ReportedProgram, device: int, time: int, event: Event) -> None:
-        placed = program.placed.get(device, [])
-        address = event.address or event.id
+        placed, address = program.placed.get(device, []), event.address or event.id
         for buffer in placed:
             if buffer.address == address and buffer.size == event.size:
                 self.circular[buffer.row][2] = time
@@ -193,11 +195,7 @@ class Programs:
                 "op": name,
                 "site": site,
                 "programs": len(members),
-                "dispatches": sum(program.dispatches for program in members),
-                "hits": sum(program.hits for program in members),
-                "misses": sum(program.misses for program in members),
-                "kernels": sum(program.kernels for program in members),
-                "binaries": sum(program.binaries for program in members),
+                **{of: sum(getattr(program, of) for program in members) for of in _SUMS},
                 "per_core": max(
                     (program.per_core for program in members if program.per_core is not None),
                     default=None,
@@ -216,15 +214,12 @@ class Programs:
             (row for row in self.circular if row[0] >= 0),
             key=lambda row: (length if row[2] < 0 else row[2]) - row[1],
         )
-        kept.sort()
-        columns = list(zip(*kept, strict=True)) or [()] * len(names)
-        return dict(zip(names, columns, strict=True)), len(self.circular) - len(kept)
+        return table(names, sorted(kept)), len(self.circular) - len(kept)
 
     def frontier_table(self, complete: Sequence[Interval]) -> Table:
         """How far up circular buffers reached, and where the lowest L1 buffer was; the closest of each part is kept."""
         rows = _thin(_meetings(self._lives, self._reached), complete)
-        columns = list(zip(*rows, strict=True)) or [()] * 4
-        return dict(zip(("device", "time", "reached", "lowest"), columns, strict=True))
+        return table(("device", "time", "reached", "lowest"), rows)
 
 
 def _meetings(

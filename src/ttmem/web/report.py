@@ -17,7 +17,7 @@ from ttmem.events import MemoryKind
 from ttmem.recording import Recording
 from ttmem.snapshots import Device, Snapshot
 from ttmem.web import lives as lives_module
-from ttmem.web.answers import failures, leaks, parts, sizing
+from ttmem.web.answers import answer, failures, leaks, parts, sizing
 from ttmem.web.lives import AMOUNTS, KINDS, Lives, Progress, thinned
 from ttmem.web.payload import UNKNOWN, Table, pack
 from ttmem.web.programs import Programs
@@ -57,8 +57,8 @@ def page(title: str, payload: str) -> str:
     )
     template = (static / "report.html").read_text("utf-8")
     parts = {"title": escape(title), "policy": policy, "style": style, "script": script}
-    text = re.sub(r"\{\{(\w+)\}\}", lambda found: {**parts, "data": payload}[found[1]], template)
-    return text
+    parts["data"] = payload
+    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], template)
 
 
 def bundle(modules: dict[str, str]) -> str:
@@ -122,13 +122,13 @@ def payload(history: History, progress: Progress) -> str:
         "devices": [_device(device, recording) for device in devices],
         "processes": _processes(history, lives),
         "peaks": peaks,
-        "parts": parts(history),
+        "parts": answer(parts, history, "Not split"),
         "markers": markers[:MOST_MARKERS],
         "markers_omitted": max(0, len(markers) - MOST_MARKERS),
         "failures": failures(history, lives),
         "failures_unknown": recording.failures_unknown or None,
-        "leaks": leaks(history),
-        "sizes": sizing(history),
+        "leaks": answer(leaks, history, "No verdict"),
+        "sizes": answer(sizing, history, "No advice"),
         "programs": programs.listed(),
         "sites": _sites(lives),
         "masks": [f"{bits:x}" for bits in programs.masks],
@@ -203,9 +203,9 @@ def _counted(history: History, lives: Lives, names: Sequence[str]) -> list[dict[
 def _markers(history: History, lives: Lives) -> list[dict[str, Any]]:
     found = []
     for marker in history.markers:
-        time = lives.marked(marker.position, marker.time_ns)
-        found.append({**marker._asdict(), "time": time})
-        del found[-1]["time_ns"]
+        shown = marker._asdict() | {"time": lives.marked(marker.position, marker.time_ns)}
+        del shown["time_ns"]
+        found.append(shown)
     return found
 
 
@@ -219,22 +219,12 @@ def _key_markers(markers: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _device(device: Device, recording: Recording) -> dict[str, Any]:
-    memory = device.memory
-    uses = {
-        "dram": memory.dram,
-        "l1": memory.l1,
-        "l1_small": memory.l1_small,
-        "trace": memory.trace,
-    }
-    l1_map = device.l1_map
+    kinds, l1_map = [kind.lower() for kind in KINDS], device.l1_map
+    known = ("unique_id", "logical_id", "board", "arch", "grid")
     return {
-        "unique_id": device.unique_id,
-        "logical_id": device.logical_id,
-        "board": device.board,
-        "arch": device.arch,
-        "grid": device.grid,
+        **{name: getattr(device, name) for name in known},
         "capacity": {
-            **{name: use.capacity for name, use in uses.items()},
+            **{kind: getattr(device.memory, kind).capacity for kind in kinds},
             "l1_used": device.l1_capacity,
         },
         "banks": {
@@ -296,16 +286,9 @@ def _highest_sums(
 ) -> dict[tuple[int, int, int], int]:
     """The most that each call site held at one time."""
     buffers = lives.buffers
-    events = [
-        (time, sign, row)
-        for row in range(len(buffers))
-        for time, sign in ((buffers.start[row], 1), (buffers.end[row], -1))
-        if time >= 0
-    ]
-    events.sort()
     now: dict[tuple[int, int, int], int] = {}
     highest: dict[tuple[int, int, int], int] = {}
-    for _, sign, row in events:
+    for _, sign, row in buffers.changes(range(len(buffers))):
         op, site, _, _ = origins[buffers.origin[row]]
         key = (site, op, buffers.kind[row])
         held = now[key] = now.get(key, 0) + sign * buffers.held[row]

@@ -71,7 +71,8 @@ def prepare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from ttmem.exporters import ExportRequest, export
+    from ttmem.exporters import export
+    from ttmem.exporters.request import ExportRequest
     from ttmem.recording import Instant
 
     path = None if options.output in (None, "-") else options.output

@@ -24,40 +24,17 @@ from ttmem.exporters.openmetrics import OPENMETRICS, PLAIN, families, render
 from ttmem.snapshots import Question, Snapshot, to_json
 from ttmem.views.selection import NotThere
 from ttmem.web.http.connection import HttpConnection
-from ttmem.web.http.documents import Asked, document, json_text
+from ttmem.web.http.documents import Asked, document, json_text, visible_to
 from ttmem.web.http.fleet import FleetPages
 from ttmem.web.http.guard import App, Guard, Receive, Scope, Send, cookie_name
-from ttmem.web.http.live import Live, seen, visible_to
+from ttmem.web.http.live import Live, seen
 from ttmem.web.http.openapi import openapi
-from ttmem.web.http.questions import (
-    json_answer,
-    json_response,
-    known,
-    period,
-    question,
-)
+from ttmem.web.http.questions import json_answer, json_response, known, period, question
 from ttmem.web.http.recordings import Recordings
 from ttmem.wire.tokens import LIFETIME_S, LONGEST, Tokens
 
 MOST_STREAMS = 512  # for all users together
 MOST_STREAMS_OF_A_USER = 128
-
-
-class Streams:
-    """Counts open streams by uid."""
-
-    def __init__(self) -> None:
-        self._open: Counter[int] = Counter()
-
-    def open(self, uid: int) -> None:
-        if self._open.total() >= MOST_STREAMS or self._open[uid] >= MOST_STREAMS_OF_A_USER:
-            raise HTTPException(503, "too many streams are open; close some pages")
-        self._open[uid] += 1
-
-    def close(self, uid: int) -> None:
-        self._open[uid] -= 1
-        if not self._open[uid]:
-            del self._open[uid]
 
 
 class EventStream(Response):
@@ -95,12 +72,7 @@ async def _gone(receive: Receive) -> None:
         pass
 
 
-STATIC = {
-    ".js": "text/javascript",
-    ".css": "text/css",
-    ".html": "text/html",
-    ".svg": "image/svg+xml",
-}
+STATIC = {".js": "text/javascript", ".css": "text/css", ".html": "text/html"}
 FLEET_LINK = b'<a href="/fleet">All hosts</a>'  # in the page of a host, if there is a fleet
 QUIET_S = 15.0  # between comments that keep a stream open
 MOST_DOCUMENTS, MOST_KEPT = 16, 32 << 20  # characters, of all of them
@@ -121,7 +93,7 @@ class Site:
         per_process: bool = False,
         compat: bool = False,
         register: Callable[[], None] | None = None,
-        recordings: Recordings | None = None,
+        recordings: Recordings,
         fleet: FleetPages | None = None,
     ) -> None:
         """`doctor` examines the host: the document of `ttmem doctor --json`.
@@ -130,13 +102,13 @@ class Site:
         """
         self._register = register
         self._live = live
-        self._recordings = recordings or Recordings()
+        self._recordings = recordings
         self._fleet = fleet
         self._doctor = doctor
         self._tokens = tokens
         self._per_process = per_process
         self._compat = compat
-        self._streams = Streams()
+        self._streams: Counter[int] = Counter()  # that are open, by user
         self._logins: dict[asyncio.Future[str], None] = {}  # not arrived yet, the oldest first
         self._documents: dict[object, asyncio.Future[str]] = {}  # the latest
         self._threads: dict[int, ThreadPoolExecutor] = {}  # by user
@@ -257,8 +229,8 @@ class Site:
     async def metrics(self, request: Request) -> Response:
         snapshot = await self._live.snapshot()
         strict = "application/openmetrics-text" in request.headers.get("accept", "")
-        known = request.state.uid is not None
-        found = families(snapshot, per_process=self._per_process and known, compat=self._compat)
+        per_process = self._per_process and request.state.uid is not None
+        found = families(snapshot, per_process=per_process, compat=self._compat)
         text = render(found, openmetrics=strict)
         return Response(text, media_type=OPENMETRICS if strict else PLAIN)
 
@@ -292,9 +264,12 @@ class Site:
     async def events(self, request: Request) -> Response:
         """Snapshots as server-sent events."""
         asked, pause = question(request, "hz"), period(request, self._live.interval)
-        uid = request.state.uid
-        self._streams.open(uid)
-        return EventStream(self._texts(request, asked, pause), partial(self._streams.close, uid))
+        uid, streams = request.state.uid, self._streams
+        if streams.total() >= MOST_STREAMS or streams[uid] >= MOST_STREAMS_OF_A_USER:
+            raise HTTPException(503, "too many streams are open; close some pages")
+        streams[uid] += 1
+        closed = partial(streams.subtract, (uid,))
+        return EventStream(self._texts(request, asked, pause), closed)
 
     async def _texts(self, request: Request, asked: Asked, pause: float) -> AsyncIterator[str]:
         uid, sent, quiet = request.state.uid, -1, 0.0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -27,13 +26,11 @@ THREADS = 2  # a slow question about one host delays no other page for long
 class FleetPages:
     """The state in Prometheus, for every user with a token."""
 
-    def __init__(self, prometheus: Prometheus, interval: float = INTERVAL_S) -> None:
+    def __init__(self, prometheus: Prometheus) -> None:
         self._prometheus = prometheus
-        self._interval = interval
         self._threads = ThreadPoolExecutor(THREADS, "ttmem-prometheus")
-        self._known: OrderedDict[str | None, tuple[float, asyncio.Future[dict[str, Any]]]] = (
-            OrderedDict()
-        )
+        # By host; None: all of them.
+        self._known: dict[str | None, tuple[float, asyncio.Future[dict[str, Any]]]] = {}
 
     def routes(self) -> list[Route]:
         return [Route("/api/v1/fleet", self.fleet), Route("/api/v1/fleet/host", self.host)]
@@ -54,14 +51,14 @@ class FleetPages:
     async def _document(self, host: str | None) -> dict[str, Any]:
         now = time.monotonic()
         asked = self._known.get(host)
-        if asked is None or (asked[1].done() and now - asked[0] >= self._interval):
+        if asked is None or (asked[1].done() and now - asked[0] >= INTERVAL_S):
             loop = asyncio.get_running_loop()
             answer = loop.run_in_executor(self._threads, self._ask, host)
             answer.add_done_callback(seen)
+            self._known.pop(host, None)  # the latest is the last
             asked = self._known[host] = now, answer
-            self._known.move_to_end(host)
             while len(self._known) > MOST_HOSTS:
-                self._known.popitem(last=False)
+                del self._known[next(iter(self._known))]
         return await asyncio.shield(asked[1])  # others may wait for it, too
 
     def _ask(self, host: str | None) -> dict[str, Any]:

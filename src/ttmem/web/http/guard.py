@@ -22,15 +22,8 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 METRICS = "/metrics"
 SCRAPER = -1  # the uid of who has the token for /metrics: no user's
 SAFE = ("GET", "HEAD")
-OPEN = (
-    "/",
-    "/fleet",
-    "/login",
-    "/healthz",
-    "/readyz",
-    "/openapi.json",
-    "/favicon.ico",
-)  # they contain no data
+# They contain no data.
+OPEN = ("/", "/fleet", "/login", "/healthz", "/readyz", "/openapi.json", "/favicon.ico")
 OPEN_BELOW = "/static/"
 HEADERS = [
     (b"content-security-policy", b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;"
@@ -55,8 +48,8 @@ class Guard:
         tokens: Tokens,
         hosts: Iterable[str],
         *,
-        public_metrics: bool = False,
-        is_full: Callable[[int], bool] = lambda _: False,
+        public_metrics: bool,
+        is_full: Callable[[int], bool],
     ) -> None:
         self._app = app
         self._tokens = tokens

@@ -5,18 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
 from ttmem.errors import NothingToRead, TtmemError
 from ttmem.feeds import Feed, idle_host
-from ttmem.procfs import start_time_error_ns, user_name
-from ttmem.recording.reader import RecordedProcess
-from ttmem.snapshots import Anomaly, LeftBehind, LoggedEvent, Process, Question, Snapshot
-from ttmem.snapshots.rows import Row
+from ttmem.snapshots import Question, Snapshot
 from ttmem.snapshots.types import DETAIL_ROWS
+from ttmem.web.http.documents import users_in
 from ttmem.web.http.turns import Turns
 
 MOST_KEPT = 200_000  # rows of cached answers; half a million take hundreds of megabytes
@@ -28,13 +24,6 @@ UNSEEN_S = 20.0
 # and 64 processes, reading only counters takes 1 to 2 % of a core each second, most of it for /proc.
 LOOK_S, LONGEST_LOOK_S = 1.0, 15.0
 LOOK_SHARE = 0.003  # of a core, for counters
-PRIVATE = (
-    "site",
-    "last_site",
-    "text",
-    "phase",
-)  # of rows; they contain paths, or what a user wrote
-CLOSED = "shown to its owner and to root"
 
 
 class Live:
@@ -42,7 +31,6 @@ class Live:
 
     def __init__(self, feed: Feed, interval: float) -> None:
         self.interval = interval
-        self.problem: str | None = "not asked yet"  # error of the last query; None: it was answered
         self.users: OrderedDict[int, str | None] = OrderedDict()  # of processes, also ended ones
         self._read_at = 0.0  # monotonic
         self._has_events = False  # whether a process is read by them
@@ -50,10 +38,6 @@ class Live:
         self._turns = Turns("ttmem-feed")
         self._asked: dict[tuple[Question, int | None], asyncio.Future[Snapshot]] = {}  # by user
         self._known: OrderedDict[Question, tuple[float, Snapshot]] = OrderedDict()  # for all users
-
-    @property
-    def name(self) -> str:
-        return self._feed.name
 
     async def snapshot(
         self,
@@ -119,17 +103,13 @@ class Live:
             found = self._feed.answer(question)
         except NothingToRead:
             found = idle_host()
-        except TtmemError as problem:
-            self.problem = str(problem)
-            raise
-        self.problem = None
         self._remember_users(found)
         self._has_events = any("probe" in process.sources for process in found.processes)
         return found
 
     def _remember_users(self, snapshot: Snapshot) -> None:
         """Events of a process may still be shown after it has exited, and its pid may have been given to another."""
-        for pid, user in _users(snapshot).items():
+        for pid, user in users_in(snapshot).items():
             self.users[pid] = user if self.users.get(pid, user) == user else None
             self.users.move_to_end(pid)
         while len(self.users) > MOST_USERS:
@@ -143,82 +123,3 @@ def seen(answer: asyncio.Future[Any]) -> None:
     """The caller may be gone; an exception that nobody retrieves would be logged."""
     if not answer.cancelled():
         answer.exception()
-
-
-def users_of(
-    processes: Iterable[Process | LeftBehind | RecordedProcess],
-) -> dict[int, str | None]:
-    """By pid; None if it was used by several."""
-    found: dict[int, str | None] = {}
-    for process in processes:
-        same = found.get(process.pid, process.user) == process.user
-        found[process.pid] = process.user if same else None
-    return found
-
-
-def _users(snapshot: Snapshot) -> dict[int, str | None]:
-    """Without ghosts: whoever owns a file of counters can write any pid into it."""
-    dead = (left for left in snapshot.left_behind if not left.ghost)
-    return users_of((*snapshot.processes, *dead))
-
-
-def visible_to(
-    snapshot: Snapshot, uid: int, users: Mapping[int, str | None] | None = None
-) -> Snapshot:
-    """Removes the command lines and paths of other users, except for root.
-
-    `users` are those of processes that have exited; what belongs to an unknown process is shown only to root. A pid
-    can be reused on purpose, so what may be of an earlier process is shown only if all its processes are one user's.
-    """
-    if uid == 0:
-        return snapshot
-    me, error_ns = user_name(uid), start_time_error_ns()
-    holders, known = users_of(snapshot.processes), (_users(snapshot), users or {})
-    started = {
-        process.pid: process.start_time_ns + error_ns
-        for process in snapshot.processes
-        if process.start_time_ns is not None
-    }
-
-    def is_hidden(row: LoggedEvent | Anomaly) -> bool:
-        if row.pid is None:
-            return False
-        earlier = row.time_ns is not None and row.time_ns < started.get(row.pid, 0)
-        return earlier or {of[row.pid] for of in known if row.pid in of} != {me}
-
-    def anomaly(row: Anomaly) -> Anomaly:
-        return replace(row, text=f"{row.kind}: {CLOSED}") if is_hidden(row) else row
-
-    def process(row: Process) -> Process:
-        return row if row.user == me else replace(row, command=None)
-
-    def left(row: LeftBehind) -> LeftBehind:
-        return row if row.user == me else replace(row, command=None)
-
-    def closed(row: Row) -> Any:
-        # Rows other than events are of live processes.
-        other = row.pid is not None and holders.get(row.pid) != me
-        hidden = is_hidden(row) if isinstance(row, LoggedEvent) else other
-        if not hidden:
-            return row
-        told: dict[str, Any] = {name: None for name in PRIVATE if name in row._fields}
-        if (name := getattr(row, "name", None)) is not None:
-            told["name"] = name.rpartition("/")[2]  # that of a kernel is the path of its source
-        return row._replace(**told)
-
-    rows: dict[str, Any] = {
-        name: tuple(map(closed, found))
-        for name in DETAIL_ROWS
-        if (found := getattr(snapshot, name)) is not None
-    }
-    return replace(
-        snapshot,
-        devices=tuple(
-            replace(device, anomalies=tuple(map(anomaly, device.anomalies)))
-            for device in snapshot.devices
-        ),
-        processes=tuple(map(process, snapshot.processes)),
-        left_behind=tuple(map(left, snapshot.left_behind)),
-        remarks=tuple(map(anomaly, snapshot.remarks)),
-        **rows,
-    )

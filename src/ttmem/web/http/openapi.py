@@ -7,7 +7,6 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from ttmem.fleet.rows import HOST_SCHEMA, SCHEMA
 from ttmem.snapshots import DETAILS
 from ttmem.snapshots.types import DETAIL_ROWS
 from ttmem.version import __version__
@@ -16,7 +15,7 @@ from ttmem.views.selection import BY
 
 @cache
 def openapi() -> dict[str, Any]:
-    """OpenAPI 3.1. Snapshots are described by the schema that is installed with ttmem."""
+    """OpenAPI 3.1. Documents of commands are described by the schemas that are installed with ttmem."""
     return {
         "openapi": "3.1.0",
         "info": {
@@ -28,25 +27,22 @@ def openapi() -> dict[str, Any]:
         "paths": {
             "/healthz": _open("Whether this process answers."),
             "/readyz": _open("Whether there is a snapshot to show."),
-            "/metrics": _get("Metrics for Prometheus.", {}, _text("text/plain")),
+            "/metrics": _get("Metrics for Prometheus.", {}, _TEXT, kind="text/plain"),
             "/api/v1/snapshot": _get(
                 "The document of `ttmem ps --json`.", _choice() | {"by": _BY}, _snapshot()
             ),
             "/api/v1/history": _get(
                 "Bytes held on each device, a sample a second, an hour at most.",
                 {"device": _DEVICE},
-                _schema(_of({"time_ns": _INTEGER, "devices": _COLUMNS})),
+                _of(time_ns=_INTEGER, devices=_part("snapshot", "history")),
             ),
             "/api/v1/events": _get(
                 "Snapshots as server-sent events: `snapshot` with the document, `problem` with a sentence.",
-                _choice()
-                | {"by": _BY}
-                | {"hz": ("How many a second.", {"type": "number", "minimum": 0.1, "maximum": 10})},
-                _text("text/event-stream"),
+                _choice() | {"by": _BY, "hz": _HZ},
+                _TEXT,
+                kind="text/event-stream",
             ),
-            "/api/v1/doctor": _get(
-                "The document of `ttmem doctor --json`.", {}, _document("doctor-1")
-            ),
+            "/api/v1/doctor": _get("The document of `ttmem doctor --json`.", {}, _read("doctor")),
             **_fleet(),
             **_recordings(),
         },
@@ -60,36 +56,22 @@ def openapi() -> dict[str, Any]:
                     "description": "Of POST /login. Its name ends with the port in the address, if there is one.",
                 },
             },
-            "schemas": {
-                "Error": {
-                    "type": "object",
-                    "properties": {"error": {"type": "string"}},
-                    "required": ["error"],
-                }
-            },
+            "schemas": {"Error": _of(error=_TEXT)},
         },
     }
 
 
 _INTEGER = {"type": "integer"}
 _MAYBE = {"type": ["integer", "null"]}
-_MAYBE_NUMBER = {"type": ["number", "null"]}
 _TEXT = {"type": "string"}
-_MAYBE_TEXT = {"type": ["string", "null"]}
 _NAME = {**_TEXT, "minLength": 1, "maxLength": 256}
-_COLUMNS = {
-    "type": "object",
-    "additionalProperties": {
-        "type": "object",
-        "additionalProperties": {"type": "array", "items": _INTEGER},
-    },
-}  # by device, then by name
-_DEVICE = ("Only these devices, by logical or unique id, separated by commas.", {"type": "string"})
+_DEVICE = ("Only these devices, by logical or unique id, separated by commas.", _TEXT)
 _BY = (
     "Group all live bytes by this: adds `by`, `groups` and `total` of `ttmem ps --by ... --json`."
     " Not together with detail or limit.",
     {"enum": list(BY)},
 )
+_HZ = ("How many a second.", {"type": "number", "minimum": 0.1, "maximum": 10})
 Parameters = dict[str, tuple[str, dict[str, Any]]]
 
 
@@ -109,7 +91,7 @@ def _choice() -> Parameters:
 _AT = (
     "An instant: seconds since the start (12.5s), start, end, peak:l1, peak:dram, oom, #POSITION,"
     " @NANOSECONDS since 1970, or a time such as 14:05:30. The end, if it is left out.",
-    {"type": "string"},
+    _TEXT,
 )
 
 
@@ -117,72 +99,57 @@ def _recordings() -> dict[str, Any]:
     """The paths of recordings. `past` is the id of the last hour of the live feed, `file` that of the command line."""
     path = "/api/v1/recording/{id}"
     entry = _of(
-        {
-            "id": {"type": "string"},
-            "kind": {"enum": ["file", "upload", "past"]},
-            "name": {"type": "string"},
-            "bytes": _MAYBE,
-            "started_ns": _MAYBE,
-            "ended_ns": _MAYBE,
-            "growing": {"type": "boolean"},
-            "problem": {"type": ["string", "null"]},
-        }
+        id=_TEXT,
+        kind={"enum": ["file", "upload", "past"]},
+        name=_TEXT,
+        bytes=_MAYBE,
+        started_ns=_MAYBE,
+        ended_ns=_MAYBE,
+        growing={"type": "boolean"},
+        problem={"type": ["string", "null"]},
     )
-    marker = _of(
-        {
-            "position": _INTEGER,
-            "time_ns": _INTEGER,
-            "since_start_ns": _INTEGER,
-            "kind": {"type": "string"},
-            "text": {"type": "string"},
-            "pid": _MAYBE,
-            "device": {"type": ["string", "null"]},
-        }
-    )
-    instant = _of(dict.fromkeys(("position", "time_ns", "since_start_ns"), _INTEGER))
-    listing = _of({"recordings": _list(entry), "most_bytes": _INTEGER})
-    events = _of({"time_ns": _INTEGER, "events": _list({"type": "object"})})
+    marker = _part("info", "markers")["items"]["properties"] | {"since_start_ns": _INTEGER}
     history = _of(
-        {
-            "started_ns": _INTEGER,
-            "ended_ns": _INTEGER,
-            "sampled": _list({"type": "string"}),
-            "devices": _COLUMNS,
-        }
+        started_ns=_INTEGER,
+        ended_ns=_INTEGER,
+        sampled=_list(_TEXT),
+        devices=_part("snapshot", "history"),
     )
     parts = ("The number of parts of equal time.", {**_INTEGER, "minimum": 1, "maximum": 4000})
     narrow = {name: about for name, about in _choice().items() if name != "detail"}
+    listing = _get(
+        "Recordings that can be asked for.",
+        {},
+        _of(recordings=_list(entry), most_bytes=_INTEGER),
+    )
     return {
-        "/api/v1/recording": _get("Recordings that can be asked for.", {}, _schema(listing))
-        | {"post": _upload(entry)},
-        path: _get("The document of `ttmem info --json`.", {}, _object(), of_recording=True)
+        "/api/v1/recording": listing | {"post": _upload(entry)},
+        path: _of_recording("The document of `ttmem info --json`.", {}, _read("info"))
         | {"delete": _delete()},
-        f"{path}/instant": _get(
-            "Position and time of an instant.", {"at": _AT}, _schema(instant), of_recording=True
+        f"{path}/instant": _of_recording(
+            "Position and time of an instant.",
+            {"at": _AT},
+            _of(position=_INTEGER, time_ns=_INTEGER, since_start_ns=_INTEGER),
         ),
-        f"{path}/snapshot": _get(
+        f"{path}/snapshot": _of_recording(
             "The document of `ttmem ps FILE --json --at`.",
             {"at": _AT} | _choice() | {"by": _BY},
             _snapshot(),
-            of_recording=True,
         ),
-        f"{path}/history": _get(
+        f"{path}/history": _of_recording(
             "Bytes held on each device from start to end, with the highest values in each part.",
             {"parts": parts},
-            _schema(history),
-            of_recording=True,
+            history,
         ),
-        f"{path}/markers": _get(
+        f"{path}/markers": _of_recording(
             "Phases, failed allocations, starts and ends of processes, marks: at most 20,000.",
             {},
-            _schema(_of({"markers": _list(marker), "left_out": _INTEGER})),
-            of_recording=True,
+            _of(markers=_list(_of(**marker)), left_out=_INTEGER),
         ),
-        f"{path}/events": _get(
+        f"{path}/events": _of_recording(
             "The last events before an instant, at most 4,096.",
             {"at": _AT} | narrow,
-            _schema(events),
-            of_recording=True,
+            _of(time_ns=_INTEGER, events=_part("snapshot", "events")),
         ),
     }
 
@@ -190,124 +157,72 @@ def _recordings() -> dict[str, Any]:
 def _fleet() -> dict[str, Any]:
     """The paths for many hosts; 404 without --prometheus."""
     name = ("Of the host: its `instance`, with or without the port.", _NAME)
-    document: dict[str, Any] = {"time_ns": _INTEGER, "source": _TEXT}
-    host = _of(
-        {
-            "name": _TEXT,
-            "seen_ns": _MAYBE,
-            "stale": _MAYBE_TEXT,
-            "boards": {"type": "object", "additionalProperties": _INTEGER},
-            **dict.fromkeys(
-                ("devices", "dram_used", "dram_capacity", "processes", "failed"), _MAYBE
-            ),
-            **dict.fromkeys(("l1_share", "dram_share"), _MAYBE_NUMBER),
-            "anomalies": _INTEGER,
-        }
-    )
-    device = _of(
-        {
-            **dict.fromkeys(("host", "unique_id"), _TEXT),
-            **dict.fromkeys(("id", "board", "position"), _MAYBE_TEXT),
-            **dict.fromkeys(("l1_used", "l1_capacity", "dram_used", "dram_capacity"), _MAYBE),
-            "anomalies": _INTEGER,
-            **dict.fromkeys(("temperature_c", "power_w"), _MAYBE_NUMBER),
-        }
-    )
-    labels = ("user", "program", "namespace", "pod", "container", "job")
-    amounts = ("devices", "dram", "l1", "l1_small", "trace", "cb")
-    process = _of(dict.fromkeys(labels, _MAYBE_TEXT) | dict.fromkeys(amounts, _INTEGER))
-    hosts = {"hosts": _list(host), "recorded": {"type": "boolean"}, "worst": _list(device)}
-    one = {
-        "host": host,
-        "devices": _list(device),
-        "processes": {"type": ["array", "null"], "items": process},
-    }
-    described = {
-        "/api/v1/fleet": _get(
-            "All hosts that a Prometheus scrapes, worst first (--prometheus).",
-            {},
-            _schema(_of({"schema": {"const": SCHEMA}, **document, **hosts})),
-        ),
-        "/api/v1/fleet/host": _get(
-            "One of them: its devices and processes.",
-            {"name": name},
-            _schema(_of({"schema": {"const": HOST_SCHEMA}, **document, **one})),
-        ),
-    }
-    described["/api/v1/fleet/host"]["get"]["parameters"][0]["required"] = True
-    return described
+    host = _get("One of them: its devices and processes.", {"name": name}, _read("fleet-host"))
+    host["get"]["parameters"][0]["required"] = True
+    about = "All hosts that a Prometheus scrapes, worst first (--prometheus)."
+    return {"/api/v1/fleet": _get(about, {}, _read("fleet")), "/api/v1/fleet/host": host}
 
 
 def _upload(entry: dict[str, Any]) -> dict[str, Any]:
     return {
         "summary": "Opens a recording for its sender and root, until it is closed or this process ends.",
-        "parameters": [_parameter("name", ("What to call it.", {"type": "string"}))],
-        "requestBody": {
-            "required": True,
-            "content": {"application/octet-stream": {"schema": {"type": "string"}}},
-        },
-        "responses": _responses("201", _schema(entry))
-        | {
-            "408": {"description": "The upload stalled.", "content": _ERROR},
-            "413": {"description": "It is too large.", "content": _ERROR},
-            "507": {"description": "There is no space on the disk.", "content": _ERROR},
+        "parameters": [_parameter("name", "What to call it.", _TEXT)],
+        "requestBody": {"required": True, "content": _content(_TEXT, "application/octet-stream")},
+        "responses": {
+            "201": {"description": "The answer.", "content": _content(entry)},
+            **_PROBLEMS,
+            "408": _problem("The upload stalled."),
+            "413": _problem("It is too large."),
+            "507": _problem("There is no space on the disk."),
         },
     }
 
 
 def _delete() -> dict[str, Any]:
-    answers = _responses("204", {})
-    del answers["204"]["content"]
+    answers = {"204": {"description": "The answer."}, **_PROBLEMS}
     return {"summary": "Closes an upload.", "parameters": [_ID], "responses": answers}
 
 
-_ID = {"name": "id", "in": "path", "required": True, "schema": {"type": "string"}}
+def _of_recording(about: str, parameters: Parameters, schema: dict[str, Any]) -> dict[str, Any]:
+    described = _get(about, parameters, schema)
+    described["get"]["parameters"].insert(0, _ID)
+    described["get"]["responses"]["413"] = _problem("It takes too much memory or time to read.")
+    return described
 
 
 def _get(
-    about: str, parameters: Parameters, answer: dict[str, Any], *, of_recording: bool = False
+    about: str, parameters: Parameters, schema: dict[str, Any], kind: str = "application/json"
 ) -> dict[str, Any]:
-    given = [_ID] * of_recording + [_parameter(*parameter) for parameter in parameters.items()]
-    answers = _responses("200", answer)
-    if of_recording:
-        text = "It takes too much memory or time to read."
-        answers["413"] = {"description": text, "content": _ERROR}
+    answers = {
+        "200": {"description": "The answer.", "content": _content(schema, kind)},
+        **_PROBLEMS,
+    }
+    given = [_parameter(name, *about) for name, about in parameters.items()]
     return {"get": {"summary": about, "parameters": given, "responses": answers}}
 
 
-def _parameter(name: str, about: tuple[str, dict[str, Any]]) -> dict[str, Any]:
-    text, schema = about
+def _parameter(name: str, text: str, schema: dict[str, Any]) -> dict[str, Any]:
     return {"name": name, "in": "query", "description": text, "schema": schema}
 
 
-def _responses(good: str, answer: dict[str, Any]) -> dict[str, Any]:
-    answers = {good: {"description": "The answer.", "content": answer}}
-    for status, text in _PROBLEMS.items():
-        answers[status] = {"description": text, "content": _ERROR}
-    return answers
-
-
 def _open(about: str) -> dict[str, Any]:
+    content = _content(_TEXT, "text/plain")
     answers = {
-        "200": {"description": "Yes.", "content": _text("text/plain")},
-        "503": {"description": "No.", "content": _text("text/plain")},
+        "200": {"description": "Yes.", "content": content},
+        "503": {"description": "No.", "content": content},
     }
     return {"get": {"summary": about, "security": [], "responses": answers}}
 
 
-def _text(kind: str) -> dict[str, Any]:
-    return {kind: {"schema": {"type": "string"}}}
+def _problem(text: str) -> dict[str, Any]:
+    return {"description": text, "content": _content({"$ref": "#/components/schemas/Error"})}
 
 
-def _object() -> dict[str, Any]:
-    return _schema({"type": "object"})
+def _content(schema: dict[str, Any], kind: str = "application/json") -> dict[str, Any]:
+    return {kind: {"schema": schema}}
 
 
-def _schema(schema: dict[str, Any]) -> dict[str, Any]:
-    return {"application/json": {"schema": schema}}
-
-
-def _of(properties: dict[str, Any]) -> dict[str, Any]:
+def _of(**properties: dict[str, Any]) -> dict[str, Any]:
     """An object with all of these keys."""
     return {"type": "object", "properties": properties, "required": list(properties)}
 
@@ -318,23 +233,22 @@ def _list(items: dict[str, Any]) -> dict[str, Any]:
 
 def _snapshot() -> dict[str, Any]:
     """With what the API adds: groups, and which lists were cut."""
-    schema, groups = _read("snapshot-1"), _read("groups-1")
+    schema, groups = _read("snapshot"), _read("groups")
     added = {name: groups["properties"][name] for name in ("by", "groups", "total")}
     added["limited"] = _list({"enum": list(DETAIL_ROWS)})
-    return _schema(schema | {"properties": schema["properties"] | added})
+    return schema | {"properties": schema["properties"] | added}
 
 
-def _document(name: str) -> dict[str, Any]:
-    return _schema(_read(name))
+def _part(name: str, of: str) -> dict[str, Any]:
+    part: dict[str, Any] = _read(name)["properties"][of]
+    return part
 
 
+@cache
 def _read(name: str) -> dict[str, Any]:
-    text = resources.files("ttmem").joinpath("schemas", f"{name}.json").read_text("utf-8")
-    return _without_references(json.loads(text))
-
-
-def _without_references(schema: dict[str, Any]) -> dict[str, Any]:
     """References in a schema are relative to its root; here it is embedded, so they are resolved."""
+    text = resources.files("ttmem").joinpath("schemas", f"{name}-1.json").read_text("utf-8")
+    schema = json.loads(text)
     definitions = schema.pop("$defs", {})
 
     def filled(part: Any) -> Any:
@@ -349,11 +263,11 @@ def _without_references(schema: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in found.items() if key not in ("$schema", "$id")}
 
 
-_ERROR = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
+_ID = {"name": "id", "in": "path", "required": True, "schema": _TEXT}
 _PROBLEMS = {
-    "400": "The question is wrong; the answer says why.",
-    "401": "A token is needed.",
-    "403": "Not for this user.",
-    "404": "There is no such recording, device or process, or no Prometheus.",
-    "503": "There is no snapshot, or too many streams, uploads or questions are open.",
+    "400": _problem("The question is wrong; the answer says why."),
+    "401": _problem("A token is needed."),
+    "403": _problem("Not for this user."),
+    "404": _problem("There is no such recording, device or process, or no Prometheus."),
+    "503": _problem("There is no snapshot, or too many streams, uploads or questions are open."),
 }

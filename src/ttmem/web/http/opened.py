@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import threading
 import time
@@ -37,7 +36,6 @@ class Opened:
         self.id = self.kind  # in addresses: there is one of each kind, but for uploads
         self.name = name
         self.owner = owner
-        self.bytes = 0  # of an upload
         self.entry: dict[str, Any] | None = None  # in the list, if it never changes
         self._turns = Turns("ttmem-recording")
 
@@ -134,7 +132,7 @@ class Upload(File):
     ) -> None:
         super().__init__(file, name, owner)
         self.id = secrets.token_hex(8)
-        self.bytes = os.fstat(file.fileno()).st_size
+        self.bytes = 0  # as announced, or as received if that is more
         self._data = file
         self._turn = turn
         self._uploads = uploads

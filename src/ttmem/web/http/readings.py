@@ -15,19 +15,22 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from itertools import chain
 from typing import Any, BinaryIO, NamedTuple
 
 from ttmem.errors import BadInput, TtmemError
 from ttmem.feeds.recorded_telemetry import with_recorded
 from ttmem.feeds.recording_feed import named
 from ttmem.own_python import module_command
+from ttmem.procfs import user_name
 from ttmem.recording import Recording
+from ttmem.recording.chunks import FileSource
 from ttmem.recording.document import document as info_document
+from ttmem.recording.recording import SAMPLED
 from ttmem.views.selection import NotThere
-from ttmem.web.http.documents import Asked, document, json_text
-from ttmem.web.over_time import over_time
+from ttmem.web.http.documents import CLOSED, Asked, document, json_text, users_of, visible_to
 
 Work = Callable[[Recording], str]  # makes JSON
 _HEAD = struct.Struct("<BQ")  # which answer it is, bytes
@@ -39,6 +42,9 @@ _ERRORS: dict[int, type[TtmemError]] = {
 }
 MOST_ANSWER = 64 << 20  # bytes; 100,000 rows take 25 MiB
 MOST_MARKERS = 20_000
+MOST_RECORDS = 1_000_000  # a longer journal takes seconds: then only samples are used
+L1_USED = SAMPLED.index("l1_used")
+Sample = tuple[int, tuple[int, ...]]  # a time, and bytes as in SAMPLED
 
 
 class LimitReached(TtmemError):
@@ -54,6 +60,7 @@ class ReadLimits(NamedTuple):
 
 
 # -- questions -------------------------------------------------------------------------------------------------------
+# `uid`: what this user may see; None: everything.
 
 
 def span(recording: Recording) -> str:
@@ -62,9 +69,14 @@ def span(recording: Recording) -> str:
     return json_text({"bytes": info.bytes, **when, "growing": recording.growing})
 
 
-def info(recording: Recording) -> str:
-    found = info_document(recording, recording.info())
-    return json_text(found | {"markers": _fewer(found["markers"])})
+def info(recording: Recording, uid: int | None) -> str:
+    found, is_hidden = info_document(recording, recording.info()), _hidden(recording, uid)
+    if uid not in (None, 0, os.geteuid()):
+        found["recorded"] = {}
+    for process in found["processes"]:
+        if is_hidden(process["pid"]):
+            process["command"] = None
+    return json_text(found | {"markers": _shown(found["markers"], is_hidden)})
 
 
 def instant(recording: Recording, at: str) -> str:
@@ -75,16 +87,14 @@ def instant(recording: Recording, at: str) -> str:
 
 
 def snapshot(
-    recording: Recording, at: str, asked: Asked, keys: tuple[str, ...], uid: int | None = None
+    recording: Recording, at: str, asked: Asked, keys: tuple[str, ...], uid: int | None
 ) -> str:
-    """Only `keys`, if there are any. `uid`: what this user may see; None: everything."""
+    """Only `keys`, if there are any."""
     when = recording.instant(at)
     found = named(recording.snapshot(when, asked.question), recording, when)
     if recording.info().telemetry:
         found = with_recorded(found, recording, when)
     if uid is not None:
-        from ttmem.web.http.live import users_of, visible_to
-
         found = visible_to(found, uid, users_of(recording.processes))
     whole = document(asked, found)
     return json_text({key: whole.get(key, []) for key in keys} if keys else whole)
@@ -94,19 +104,103 @@ def history(recording: Recording, parts: int) -> str:
     return json_text(over_time(recording, parts))
 
 
-def markers(recording: Recording) -> str:
+def markers(recording: Recording, uid: int | None) -> str:
     start, found = recording.info().started_ns, recording.markers
-    kept = _fewer([marker._asdict() for marker in found])
+    kept = _shown([marker._asdict() for marker in found], _hidden(recording, uid))
     rows = [marker | {"since_start_ns": marker["time_ns"] - start} for marker in kept]
     return json_text({"markers": rows, "left_out": len(found) - len(kept)})
 
 
-def _fewer(markers: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _shown(
+    markers: list[dict[str, Any]], is_hidden: Callable[[int | None], bool]
+) -> list[dict[str, Any]]:
     """Of too many, phases are left out first."""
-    if len(markers) <= MOST_MARKERS:
-        return markers
     by_weight = sorted(range(len(markers)), key=lambda at: markers[at]["kind"] == "phase")
-    return [markers[at] for at in sorted(by_weight[:MOST_MARKERS])]
+    kept = [markers[at] for at in sorted(by_weight[:MOST_MARKERS])]
+    return [marker | {"text": CLOSED} if is_hidden(marker["pid"]) else marker for marker in kept]
+
+
+def _hidden(recording: Recording, uid: int | None) -> Callable[[int | None], bool]:
+    """Whether commands and texts of a pid are another user's, or may be."""
+    if uid in (None, 0):
+        return lambda _: False
+    me, users = user_name(uid), users_of(recording.processes)
+    return lambda pid: pid is not None and users.get(pid) != me
+
+
+# -- over time -------------------------------------------------------------------------------------------------------
+
+
+class _Thinned:
+    """The highest and the last states of each part: all of them existed, and no maximum is lost."""
+
+    def __init__(self, start: int, length: int, parts: int) -> None:
+        self._start, self._length, self._parts = start, max(1, length), parts
+        self._kept: dict[int, list[Sample]] = {}  # by part: most DRAM, most L1, the last
+
+    def add(self, sample: Sample) -> None:
+        at = min(self._parts - 1, max(0, (sample[0] - self._start) * self._parts // self._length))
+        kept = self._kept.get(at)
+        if kept is None:
+            self._kept[at] = [sample] * 3
+            return
+        for number, column in enumerate((0, L1_USED)):
+            if sample[1][column] > kept[number][1][column]:
+                kept[number] = sample
+        kept[2] = sample
+
+    def columns(self) -> dict[str, list[int]]:
+        samples = sorted({*chain.from_iterable(self._kept.values())})
+        found = {"time_ns": [time_ns for time_ns, _ in samples]}
+        for number, name in enumerate(SAMPLED):
+            found[name] = [amounts[number] for _, amounts in samples]
+        return found
+
+
+def over_time(recording: Recording, parts: int) -> dict[str, Any]:
+    """Columns by device, exact from events; `sampled` names devices with one sample per second instead.
+
+    Those are devices known only from counters, and all devices of a very long recording.
+    """
+    info = recording.info()
+    length = info.ended_ns - info.started_ns
+    found: dict[str, _Thinned] = {}
+
+    def add(device: str, time_ns: int, amounts: tuple[int, ...]) -> None:
+        if device not in found:
+            found[device] = _Thinned(info.started_ns, length, parts)
+        found[device].add((time_ns, amounts))
+
+    if info.end - info.first <= MOST_RECORDS:
+        for change in _changes(recording):
+            add(*change)
+    exact = set(found)
+    for device, time_ns, amounts in recording.samples():
+        if device not in exact:
+            add(device, time_ns, amounts)
+    return {
+        "started_ns": info.started_ns,
+        "ended_ns": info.ended_ns,
+        "sampled": sorted(set(found) - exact),
+        "devices": {device: thinned.columns() for device, thinned in sorted(found.items())},
+    }
+
+
+def _changes(recording: Recording) -> Iterator[tuple[str, int, tuple[int, ...]]]:
+    """Skips devices on which no event allocates: samples may have processes known only from counters."""
+    first: dict[str, tuple[str, int, tuple[int, ...]]] = {}
+    used: set[str] = set()
+    for total in recording.totals(0, recording.info().end):
+        held = total.amounts
+        row = total.device, total.time_ns, (*held, held.l1_used)
+        if total.device not in used:
+            if not any(held):
+                first.setdefault(total.device, row)
+                continue
+            used.add(total.device)
+            if total.device in first:
+                yield first[total.device]
+        yield row
 
 
 # -- the process that asks -------------------------------------------------------------------------------------------
@@ -185,21 +279,13 @@ class Child:
 # -- the process that reads ------------------------------------------------------------------------------------------
 
 
-class _Inherited:
-    """An open file without a name, as a source for `Recording`."""
-
-    def __init__(self, descriptor: int, name: str) -> None:
-        self.name = name
-        self._descriptor = descriptor
-
-    def size(self) -> int:
-        return os.fstat(self._descriptor).st_size
-
-    def read(self, offset: int, size: int) -> bytes:
-        return os.pread(self._descriptor, size, offset)
-
-    def close(self) -> None:
-        pass
+def _source(where: str, name: str) -> FileSource:
+    """A path, or the number of an open file without a name."""
+    if not where.isdigit():
+        return FileSource(where)
+    source = FileSource(f"/proc/self/fd/{where}")
+    source.name = name
+    return source
 
 
 def main() -> None:
@@ -220,7 +306,7 @@ def main() -> None:
         resource.setrlimit(resource.RLIMIT_CPU, (until, resource.RLIM_INFINITY))
         try:
             if recording is None:
-                recording = Recording(_Inherited(int(where), name) if where.isdigit() else where)
+                recording = Recording(_source(where, name))
             else:
                 recording.refresh()
             kind, text = _DONE, work(recording).encode()

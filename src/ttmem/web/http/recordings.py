@@ -8,9 +8,7 @@ import os
 import tempfile
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import partial
 from typing import Any, BinaryIO
 
@@ -21,12 +19,9 @@ from starlette.routing import Route
 
 from ttmem.errors import BadInput
 from ttmem.feeds.past import PastFeed
-from ttmem.procfs import user_name
-from ttmem.recording import Recording
 from ttmem.sizes import human
 from ttmem.text import printable
 from ttmem.web.http.documents import Asked
-from ttmem.web.http.live import CLOSED, users_of
 from ttmem.web.http.opened import ANYBODY, GONE, File, LivePast, NotKept, Opened, Upload, Uploads
 from ttmem.web.http.questions import json_answer, json_response, known, number, question
 from ttmem.web.http.readings import history, info, instant, markers, snapshot, span
@@ -56,7 +51,7 @@ class Recordings:
         self.keeps_past = past is not None
         self._most_bytes = most_bytes
         self._opened: dict[str, Opened] = {}
-        self._arriving: list[_Arrival] = []
+        self._arriving: list[Upload] = []
         self._turns: defaultdict[int, threading.Lock] = defaultdict(threading.Lock)  # by user
         self._reading = Uploads()
         self._timelines: dict[tuple[str, int], tuple[int, str]] = {}
@@ -67,13 +62,10 @@ class Recordings:
             except BaseException:
                 found.close()
                 raise
-            self._add(found)
+            self._opened[found.id] = found
         if past is not None:
-            self._add(LivePast(past))
-
-    def _add(self, opened: Opened) -> Opened:
-        self._opened[opened.id] = opened
-        return opened
+            kept = LivePast(past)
+            self._opened[kept.id] = kept
 
     def routes(self) -> list[Route]:
         path = "/api/v1/recording/{id}"
@@ -124,19 +116,7 @@ class Recordings:
 
     async def info(self, request: Request) -> Response:
         known(request)
-        opened = self._found(request)
-        text = await opened.ask(request.state.uid, info)
-        if opened.owner != ANYBODY or request.state.uid == 0:
-            return json_response(text)
-        found = json.loads(text)
-        is_hidden = await _is_hidden(opened, request)
-        if request.state.uid != os.geteuid():
-            found["recorded"] = {}
-        for process in found["processes"]:
-            if is_hidden(process["pid"]):
-                process["command"] = None
-        found["markers"] = _closed(found["markers"], is_hidden)
-        return json_answer(found)
+        return await self._visible(request, info)
 
     async def delete(self, request: Request) -> Response:
         known(request)
@@ -160,24 +140,23 @@ class Recordings:
 
     async def snapshot(self, request: Request) -> Response:
         """The document of `ttmem ps FILE --json --at`."""
-        return await self._at(request, question(request, "at"))
+        return await self._at(request, question(request, "at"), ())
 
     async def events(self, request: Request) -> Response:
         """The last events before an instant."""
         asked = question(request, "at", detail=("events",))
         return await self._at(request, asked, ("time_ns", "events"))
 
-    async def _at(self, request: Request, asked: Asked, keys: tuple[str, ...] = ()) -> Response:
+    async def _at(self, request: Request, asked: Asked, keys: tuple[str, ...]) -> Response:
         """The document of an instant, or only these keys of it."""
+        at = request.query_params.get("at", "end")
+        return await self._visible(request, partial(snapshot, at=at, asked=asked, keys=keys))
+
+    async def _visible(self, request: Request, work: Callable[..., str]) -> Response:
+        """An answer with as much of the past hour as the user may see."""
         uid, opened = request.state.uid, self._found(request)
-        work = partial(
-            snapshot,
-            at=request.query_params.get("at", "end"),
-            asked=asked,
-            keys=keys,
-            uid=uid if opened.owner == ANYBODY else None,
-        )
-        return json_response(await opened.ask(uid, work))
+        shown = partial(work, uid=uid if opened.owner == ANYBODY else None)
+        return json_response(await opened.ask(uid, shown))
 
     # -- the whole -------------------------------------------------------------------------------------------
 
@@ -199,10 +178,7 @@ class Recordings:
 
     async def markers(self, request: Request) -> Response:
         known(request)
-        opened = self._found(request)
-        found = json.loads(await opened.ask(request.state.uid, markers))
-        found["markers"] = _closed(found["markers"], await _is_hidden(opened, request))
-        return json_answer(found)
+        return await self._visible(request, markers)
 
     # -- uploads ---------------------------------------------------------------------------------------------
 
@@ -210,19 +186,23 @@ class Recordings:
         known(request, "name")
         name = os.path.basename(request.query_params.get("name", "")) or "upload.ttmem"
         name, uid = printable(name)[:LONGEST_NAME], request.state.uid
-        with self._arrival(uid) as arrival:
-            length = request.headers.get("content-length", "0")
-            self._expect(arrival, int(length) if length.isdigit() and len(length) < 19 else 0)
-            # Mode 0600 and no name: nobody else can open it, and it is gone when it is closed.
-            file: BinaryIO = tempfile.TemporaryFile(prefix="ttmem-")  # noqa: SIM115
-            try:
-                await _received(request, file, partial(self._expect, arrival))
-                upload = Upload(name, uid, file, self._turns[uid], self._reading)
-            except BaseException:
-                file.close()
-                raise
-        self._add(upload)
+        owners = [upload.owner for upload in self._uploads()]
+        if owners.count(uid) >= MOST_OF_A_USER or len(owners) >= MOST:
+            raise HTTPException(
+                503, f"too many recordings are open ({MOST_OF_A_USER} of each user); close some"
+            )
+        # Mode 0600 and no name: nobody else can open it, and it is gone when it is closed.
+        file: BinaryIO = tempfile.TemporaryFile(prefix="ttmem-")  # noqa: SIM115
+        upload = Upload(name, uid, file, self._turns[uid], self._reading)
         try:
+            self._arriving.append(upload)
+            try:
+                length = request.headers.get("content-length", "0")
+                self._expect(upload, int(length) if length.isdigit() and len(length) < 19 else 0)
+                await _received(request, file, partial(self._expect, upload))
+            finally:
+                self._arriving.remove(upload)
+            self._opened[upload.id] = upload
             entry = await self._entry(upload, uid)
             if entry["problem"]:
                 raise BadInput(entry["problem"])
@@ -234,48 +214,25 @@ class Recordings:
             raise
         return json_answer(entry, 201)
 
-    @contextmanager
-    def _arrival(self, uid: int) -> Iterator[_Arrival]:
-        """Reserves space for an upload while it is received."""
-        owners = [upload.owner for upload in self._uploads()]
-        if owners.count(uid) >= MOST_OF_A_USER or len(owners) >= MOST:
-            raise HTTPException(
-                503, f"too many recordings are open ({MOST_OF_A_USER} of each user); close some"
-            )
-        arrival = _Arrival(uid)
-        self._arriving.append(arrival)
-        try:
-            yield arrival
-        finally:
-            self._arriving.remove(arrival)
-
-    def _uploads(self) -> list[Upload | _Arrival]:
+    def _uploads(self) -> list[Upload]:
         """Open uploads, and those being received."""
         there = [opened for opened in self._opened.values() if isinstance(opened, Upload)]
         return [*there, *self._arriving]
 
-    def _expect(self, arrival: _Arrival, size: int) -> None:
+    def _expect(self, arriving: Upload, size: int) -> None:
         """Reserves this many bytes for an upload, if they fit the limits."""
-        arrival.bytes = max(arrival.bytes, size)
-        if arrival.bytes > self._most_bytes:
+        arriving.bytes = max(arriving.bytes, size)
+        if arriving.bytes > self._most_bytes:
             raise HTTPException(
                 413,
                 f"recordings of more than {human(self._most_bytes)} are not accepted;"
                 " open it with `ttmem web FILE`, or raise --max-upload",
             )
         there = self._uploads()
-        of_user = sum(upload.bytes for upload in there if upload.owner == arrival.owner)
+        of_user = sum(upload.bytes for upload in there if upload.owner == arriving.owner)
         of_all = sum(upload.bytes for upload in there)
         if of_user > OF_A_USER * self._most_bytes or of_all > OF_ALL * self._most_bytes:
             raise HTTPException(413, "the open recordings take too much space; close some")
-
-
-@dataclass(eq=False)
-class _Arrival:
-    """An upload that is being received."""
-
-    owner: int
-    bytes: int = 0  # as announced, or as received if that is more
 
 
 async def _received(request: Request, file: BinaryIO, expect: Callable[[int], None]) -> None:
@@ -308,25 +265,3 @@ async def _write(file: BinaryIO, data: bytes) -> None:
         await asyncio.to_thread(write)
     except OSError as problem:
         raise HTTPException(507, f"it cannot be kept: {problem.strerror}") from problem
-
-
-async def _is_hidden(opened: Opened, request: Request) -> Callable[[int | None], bool]:
-    """In the past hour: whether commands and texts of a pid are another user's, or may be."""
-    uid = request.state.uid
-    if opened.owner != ANYBODY or uid == 0:
-        return lambda _: False
-    users: dict[int, str | None] = {}
-
-    def find(recording: Recording) -> str:
-        users.update(users_of(recording.processes))
-        return ""
-
-    await opened.ask(uid, find)
-    me = user_name(uid)
-    return lambda pid: pid is not None and users.get(pid) != me
-
-
-def _closed(
-    markers: list[dict[str, Any]], is_hidden: Callable[[int | None], bool]
-) -> list[dict[str, Any]]:
-    return [marker | {"text": CLOSED} if is_hidden(marker["pid"]) else marker for marker in markers]
