@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from ttmem.errors import BadInput, NoServer
+from ttmem.errors import BadInput, NoServer, TtmemError
 from ttmem.events import Amounts
 from ttmem.fleet import recorded
 from ttmem.fleet.prometheus import Prometheus, Sample, quoted
@@ -34,6 +34,17 @@ _DEVICE_METRICS = (
 )
 _HOST_METRICS = f"{_DEVICE_METRICS}|ttmem_processes|ttmem_process_memory_bytes"
 PROCESS_LABELS = ("user", "program", "namespace", "pod", "container", "job")
+
+
+def ask(prometheus: Prometheus, host: str | None) -> Fleet | HostView:
+    """All hosts, or one. TtmemError whatever goes wrong."""
+    try:
+        return ask_fleet(prometheus) if host is None else ask_host(prometheus, host)
+    except TtmemError:
+        raise
+    except Exception as trouble:  # unforeseen garbage must not end a monitor
+        problem = f"{prometheus.url} answers nonsense: {type(trouble).__name__}: {trouble}"
+        raise TtmemError(problem) from trouble
 
 
 def ask_fleet(prometheus: Prometheus) -> Fleet:

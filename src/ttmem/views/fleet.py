@@ -215,7 +215,15 @@ def host_facts(view: HostView, zone: tzinfo | None = None) -> list[Line]:
     ]
 
 
-def render_fleet(fleet: Fleet, *, width: int, color: bool, zone: tzinfo | None = None) -> str:
+def render_fleet(
+    found: Fleet | HostView, *, width: int, color: bool, zone: tzinfo | None = None
+) -> str:
+    if isinstance(found, HostView):
+        return paint(_host_lines(found, width, zone), width, color)
+    return paint(_fleet_lines(found, width, zone), width, color)
+
+
+def _fleet_lines(fleet: Fleet, width: int, zone: tzinfo | None) -> list[Line]:
     lines = [*flow(fleet_title(fleet, zone), width), EMPTY]
     lines += row_lines(host_columns(fleet.time_ns, zone), fleet.hosts, width)
     if fleet.worst:
@@ -223,10 +231,10 @@ def render_fleet(fleet: Fleet, *, width: int, color: bool, zone: tzinfo | None =
         lines += row_lines(device_columns(), fleet.worst[:SHOWN], width)
     if not fleet.recorded:
         lines += [EMPTY, *paragraph(NOT_RECORDED, width, Style.FAINT)]
-    return paint(lines, width, color)
+    return lines
 
 
-def render_host(view: HostView, *, width: int, color: bool, zone: tzinfo | None = None) -> str:
+def _host_lines(view: HostView, width: int, zone: tzinfo | None) -> list[Line]:
     lines = [*flow(host_facts(view, zone), width), EMPTY]
     lines += row_lines(device_columns(with_host=False), view.devices, width)
     lines.append(EMPTY)
@@ -234,4 +242,4 @@ def render_host(view: HostView, *, width: int, color: bool, zone: tzinfo | None 
         lines += paragraph(NO_PROCESSES, width, Style.FAINT)
     else:
         lines += row_lines(process_columns(), view.processes, width)
-    return paint(lines, width, color)
+    return lines

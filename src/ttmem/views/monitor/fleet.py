@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import tzinfo
-from typing import Any, NamedTuple
+from typing import Any
 
-from ttmem.errors import TtmemError
-from ttmem.fleet.asking import ask_fleet, ask_host
-from ttmem.fleet.prometheus import Prometheus
 from ttmem.fleet.rows import Fleet, HostView
 from ttmem.views.fleet import (
     NO_PROCESSES,
@@ -24,6 +21,7 @@ from ttmem.views.ink import EMPTY, Line, Style, faint, flow, ink, paragraph
 from ttmem.views.monitor.frame import Status
 from ttmem.views.monitor.help import entry_lines
 from ttmem.views.monitor.listing import Listing
+from ttmem.views.monitor.live_data import Reading
 from ttmem.views.monitor.screen import MonitorScreen
 from ttmem.views.monitor.state import Drawn, Target, terms
 
@@ -60,33 +58,7 @@ processes | live processes that use a device. The list needs exporters with --pe
 """)
 
 
-class FleetReading(NamedTuple):
-    """An answer: all hosts, or one, or what was wrong."""
-
-    arrived: float  # of the monotonic clock
-    fleet: Fleet | None = None
-    host: HostView | None = None
-    problem: str | None = None
-    trouble: TtmemError | None = None  # the same, with its exit code
-
-
-def read_fleet(prometheus: Prometheus, host: Callable[[], str | None]) -> FleetReading:
-    """Asks for what the monitor shows."""
-    name = host()
-    try:
-        if name is None:
-            return FleetReading(time.monotonic(), fleet=ask_fleet(prometheus))
-        return FleetReading(time.monotonic(), host=ask_host(prometheus, name))
-    except TtmemError as trouble:
-        return FleetReading(time.monotonic(), problem=str(trouble), trouble=trouble)
-    except Exception as trouble:  # unforeseen garbage must not end the thread
-        problem = f"{prometheus.url} answers nonsense: {type(trouble).__name__}: {trouble}"
-        return FleetReading(time.monotonic(), problem=problem, trouble=TtmemError(problem))
-
-
 class FleetMonitor(MonitorScreen):
-    """What `MonitorApp` shows, and where its readings go."""
-
     fastest = 1.0
 
     def __init__(
@@ -131,16 +103,15 @@ class FleetMonitor(MonitorScreen):
     def wish(self) -> object:
         return self.host, self.interval
 
-    def tick(self) -> None:
-        """Nothing moves by itself."""
-
-    def take(self, readings: Iterable[FleetReading]) -> None:
+    def take(self, readings: Iterable[Reading[str | None, Fleet | HostView]]) -> None:
         for reading in readings:
             self._problem = reading.problem
-            if reading.problem is None:
+            if reading.answer is not None:
                 self._arrived, self._beats = reading.arrived, self._beats + 1
-                self._fleet = reading.fleet or self._fleet
-                self._view = reading.host or self._view
+            if isinstance(reading.answer, Fleet):
+                self._fleet = reading.answer
+            elif reading.answer is not None:
+                self._view = reading.answer
 
     # -- the screen --------------------------------------------------------------------------------
 

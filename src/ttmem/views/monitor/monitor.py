@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import tzinfo
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ from ttmem.snapshots import Question, Snapshot
 from ttmem.views.ink import EMPTY, Line, Style, clip_line, faint, ink, paragraph
 from ttmem.views.monitor.frame import Status
 from ttmem.views.monitor.help import BACK, FOOTER, help_lines
-from ttmem.views.monitor.live_data import LiveData, wanted
+from ttmem.views.monitor.live_data import LiveData, Reading, wanted
 from ttmem.views.monitor.screen import MonitorScreen
 from ttmem.views.monitor.state import (
     Drawn,
@@ -85,6 +85,9 @@ class Monitor(MonitorScreen):
     def question(self) -> Question:
         """What the feed should be asked for now."""
         return self._watch.question(self._wanted())
+
+    def take(self, readings: Iterable[Reading[Question, Snapshot]]) -> None:
+        self._watch.take(readings)
 
     def wish(self) -> object:
         """What is to be read; while a recording plays, its instant does not count."""
