@@ -184,6 +184,7 @@ def _whole(cell: Cell) -> Line:
 
 
 Row = TypeVar("Row")
+N = TypeVar("N", int, float)
 MARK = 1  # column beside a title for the direction of the sort
 GUTTER = 1  # for the cursor's sign, which terminals without colours need
 
@@ -220,7 +221,7 @@ class ListColumn(Column, Generic[Row]):
 def number(
     title: str,
     cell: Callable[[Row], str | Line | None],
-    key: Callable[[Row], int | None],
+    key: Callable[[Row], float | None],
     width: int = 0,
     rank: int = 0,
 ) -> ListColumn[Row]:
@@ -230,8 +231,8 @@ def number(
 
 def figure(
     title: str,
-    get: Callable[[Row], int | None],
-    write: Callable[[int], str] = "{:,}".format,
+    get: Callable[[Row], N | None],
+    write: Callable[[N], str] = "{:,}".format,
     *,
     width: int = 0,
     rank: int = 0,
@@ -246,8 +247,8 @@ def figure(
 
 def label(
     title: str,
-    get: Callable[[Row], int | None],
-    write: Callable[[int], str] = str,
+    get: Callable[[Row], N | None],
+    write: Callable[[N], str] = str,
     *,
     width: int = 0,
     rank: int = 0,
