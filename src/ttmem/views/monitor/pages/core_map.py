@@ -7,22 +7,19 @@ from collections.abc import Collection, Iterable, Sequence
 from enum import Enum
 from typing import NamedTuple
 
-from ttmem.snapshots import Buffer, Device, L1Map, Snapshot
+from ttmem.snapshots import Buffer, CoreSet, Device, L1Map, Snapshot
 from ttmem.snapshots.rows import Core, Range
 from ttmem.views.figures import Units
 from ttmem.views.ink import Line, Span, Style, clip_line, faint, ink
 from ttmem.views.monitor.live_data import chosen_names
 from ttmem.views.monitor.pages.core_data import (
-    CircularPart,
     Unknown,
     banks_of,
     block,
-    circular_parts,
     core_sets,
     core_size,
     covered,
     l1_buffers,
-    owner_label,
     small_in_use,
     union,
 )
@@ -123,17 +120,17 @@ def core_map(snapshot: Snapshot, device: Device, core: Core) -> CoreMap:
     """Unknown without a map of the device; unknown parts are marked in the map."""
     layout = _layout(device)
     unknown: list[tuple[str, str]] = []
-    circular: tuple[CircularPart, ...] | None = None
-    buffers: tuple[Piece, ...] | None = None
+    circular: list[Piece] | None = None
+    buffers: list[Piece] | None = None
     try:
-        circular = circular_parts(snapshot, device, core, layout)
+        circular = _circular(snapshot, device, core, layout)
     except Unknown as why:
         unknown.append(("circular buffers", str(why)))
     try:
         buffers = _buffers(snapshot, device, layout)
     except Unknown as why:
         unknown.append(("L1 buffers", str(why)))
-    up = _filled(layout.base, _circular_pieces(circular or ()))
+    up = _filled(layout.base, circular or ())
     top = up[-1].end if up else layout.base
     lowest = min((piece.start for piece in buffers or ()), default=layout.small_base)
     down = _filled(lowest, buffers or ())
@@ -173,13 +170,64 @@ def _below(layout: L1Map) -> tuple[Piece, ...]:
     )
 
 
-def _circular_pieces(parts: Iterable[CircularPart]) -> list[Piece]:
-    def sort(part: CircularPart) -> Sort:
-        if not part.resident:
-            return Sort.CACHED
-        return Sort.DATAFLOW if part.dataflow else Sort.CB
+def _circular(snapshot: Snapshot, device: Device, core: Core, layout: L1Map) -> list[Piece]:
+    """Of the program that ran last, and what cached programs would use; Unknown if they are not reported."""
+    sets = [one for one in core_sets(snapshot, device) if core in one.cores]
+    regions = [region for one in sets for region in one.regions]
+    for start, end in regions:
+        if start < layout.base or end > layout.end:
+            raise Unknown(f"one lies at {start:#x} to {end:#x}, outside of what can be allocated")
+    resident = (snapshot.resident or {}).get(device.unique_id, ())
+    here = [one for one in resident if core in one.cores]
+    pieces: list[Piece] = []
+    for one in sorted(here, key=lambda one: (one.start, one.end)):
+        # Buffers may share addresses; each address is shown once.
+        start = max(one.start, pieces[-1].end if pieces else layout.base)
+        if start < one.end <= layout.end:
+            sort, what = (Sort.DATAFLOW, "dataflow") if one.dataflow else (Sort.CB, "CB")
+            whose = _whose(one.pid, _owners(start, one.end, sets))
+            pieces.append(Piece(start, one.end, sort, what + whose + _program(one.program)))
+    for start, end in _without(union(regions), pieces):
+        owners = _owners(start, end, sets)
+        top = next((one for one in owners if one.regions and one.regions[-1][1] == end), None)
+        whose = _whose(top and top.pid, owners) + _program(top and top.highest_program)
+        pieces.append(Piece(start, end, Sort.CACHED, f"cached{whose}"))
+    return sorted(pieces, key=lambda piece: piece.start)
 
-    return [Piece(part.start, part.end, sort(part), part.label) for part in parts]
+
+def _owners(start: int, end: int, sets: Iterable[CoreSet]) -> list[CoreSet]:
+    return [one for one in sets if any(low < end and start < high for low, high in one.regions)]
+
+
+def _whose(first: int | None, owners: Iterable[CoreSet]) -> str:
+    others = {one.pid for one in owners if one.pid is not None} - {first}
+    return _pids([*([] if first is None else [first]), *sorted(others)])
+
+
+def _pids(pids: Sequence[int | None]) -> str:
+    """' pid 41235 +2': whose, and how many others have something at the same addresses."""
+    if not pids:
+        return ""
+    return f" pid {pids[0]}" + (f" +{len(pids) - 1}" if len(pids) > 1 else "")
+
+
+def _program(program: int | None) -> str:
+    return "" if program is None else f" program {program}"
+
+
+def _without(regions: Iterable[Range], pieces: Sequence[Piece]) -> list[Range]:
+    """What of the regions is in none of the pieces, which are in order."""
+    out: list[Range] = []
+    for start, end in regions:
+        for piece in pieces:
+            if piece.end <= start or piece.start >= end:
+                continue
+            if piece.start > start:
+                out.append((start, piece.start))
+            start = max(start, piece.end)
+        if start < end:
+            out.append((start, end))
+    return out
 
 
 _RUNNING = (Sort.CB, Sort.DATAFLOW)
@@ -195,7 +243,7 @@ def _between(top: int, lowest: int, known: bool, clash: bool, running: int | Non
     return Piece(top, lowest, Sort.FREE, "free, to a clash" if clash else "free")
 
 
-def _buffers(snapshot: Snapshot, device: Device, layout: L1Map) -> tuple[Piece, ...]:
+def _buffers(snapshot: Snapshot, device: Device, layout: L1Map) -> list[Piece]:
     placed: list[tuple[Range, Buffer]] = []
     for one in l1_buffers(snapshot, device):
         found = block(one, layout.banks)
@@ -207,7 +255,7 @@ def _buffers(snapshot: Snapshot, device: Device, layout: L1Map) -> tuple[Piece, 
         placed.append((found, one))
     if not placed and device.memory.l1.count:
         raise Unknown(f"none of {device.memory.l1.count:,} is listed")
-    return tuple(_apart(placed))
+    return _apart(placed)
 
 
 def _apart(placed: Iterable[tuple[Range, Buffer]]) -> list[Piece]:
@@ -221,9 +269,7 @@ def _apart(placed: Iterable[tuple[Range, Buffer]]) -> list[Piece]:
         if start < end:
             shown.append(((start, end), one, [one.pid]))
     return [
-        Piece(
-            *where, Sort.BUFFER, f"{one.name or one.site or f'buffer {one.id}'}{owner_label(pids)}"
-        )
+        Piece(*where, Sort.BUFFER, f"{one.name or one.site or f'buffer {one.id}'}{_pids(pids)}")
         for where, one, pids in shown
     ]
 
