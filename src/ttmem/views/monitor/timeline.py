@@ -39,17 +39,16 @@ g | goes to an instant that you type, such as 12.5s, 14:05:30, peak:l1 or oom; E
 
 
 LIVE_KEYS = {"Home End": "oldest, live"}
-LIVE_HELP = terms("""
-space  p | pauses; then it plays from there, and pauses again
-,  . | one event back or forward
-{  } | one second back or forward
-<  > | to the marker before or after: a failed allocation, the start or end of a process, a mark, a phase; of more
-    than 40 phases the first of each name
+LIVE_HELP = (
+    *terms("space  p | pauses; then it plays from there, and pauses again"),
+    *HELP[1:4],
+    *terms("""
 g | goes to an instant that you type, such as 14:05:30, peak:l1, oom or start; Enter goes, Esc stays
 End | while the past is shown: back to the present
 Home | while the past is shown: to the oldest instant that is kept; an hour is, and at most 256 MiB
 +  - | while the past is shown: plays faster or slower: 0.1 to 100 times
-""")
+"""),
+)
 GO_BACK = ("space", "p", ",", "{", "<", "g")  # the keys that leave the present
 FROM_LIVE = {",": "last event", "<": "last marker"}  # as in `PastFeed`; the others go to a time
 LIVE = "live"  # what a feed is asked for at its end

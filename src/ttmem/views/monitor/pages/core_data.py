@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from ttmem.sizes import human
 from ttmem.snapshots import Buffer, CoreSet, Device, MemoryUse, Snapshot
 from ttmem.snapshots.rows import Core, Range
 from ttmem.views.figures import Units
+from ttmem.views.monitor.live_data import chosen_names
 
 
 def union(ranges: Iterable[Range]) -> list[Range]:
@@ -188,6 +189,40 @@ def _per_bank(kind: str, use: MemoryUse, banks: int) -> int:
     if use.reserved is None:
         raise Unknown(f"the client does not say what its {kind} buffers reserve in each bank")
     return use.reserved // banks
+
+
+MARK = "*"
+
+
+class Owned(NamedTuple):
+    """The addresses at which the chosen processes have buffers, or circular buffers of live programs."""
+
+    who: str
+    ranges: tuple[Range, ...]
+
+    @property
+    def size(self) -> int:
+        return covered(self.ranges)
+
+    def mark(self, start: int, end: int) -> str:
+        """Whether they have anything in this range."""
+        return MARK if any(low < end and start < high for low, high in self.ranges) else " "
+
+
+def owned(snapshot: Snapshot, device: Device, core: Core, pids: Collection[int]) -> Owned | None:
+    """None if no process was chosen; Unknown if some of their memory is not reported."""
+    if not pids:
+        return None
+    sets = [one for one in core_sets(snapshot, device) if core in one.cores]
+    ranges = [region for one in sets if one.pid in pids for region in one.regions]
+    for kind in ("L1", "L1_SMALL"):
+        for one in l1_buffers(snapshot, device, kind):
+            placed = block(one, banks_of(device))
+            if one.pid in pids and placed is None:
+                raise Unknown("some buffers came without address or reserved size")
+            if one.pid in pids and placed is not None:
+                ranges.append(placed)
+    return Owned(chosen_names(pids), tuple(union(ranges)))
 
 
 _KIB = 1024

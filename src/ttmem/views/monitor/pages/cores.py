@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple
+from itertools import zip_longest
+from typing import NamedTuple, TypeVar
 
 from ttmem.snapshots import Device, Snapshot
 from ttmem.snapshots.rows import Core
@@ -20,32 +21,32 @@ from ttmem.views.ink import (
     indent,
     ink,
     pad,
-    paragraph,
 )
 from ttmem.views.meter import ALARM_AT, WARN_AT, level, percentage
 from ttmem.views.monitor.live_data import chosen_names
 from ttmem.views.monitor.pages.core_data import (
+    MARK,
     SUMS_ONLY,
+    Owned,
     Pressure,
     Unknown,
     core_size,
     grid_of,
+    owned,
     pressure,
 )
 from ttmem.views.monitor.pages.core_map import (
     LEAST_TITLED,
-    MARK,
     CoreMap,
-    Owned,
     core_map,
-    owned,
     rows,
     strip,
 )
-from ttmem.views.monitor.pages.rows import device_title, is_blind, sums_only
+from ttmem.views.monitor.pages.rows import device_title, is_blind, sentence, sums_only
 from ttmem.views.monitor.state import Drawn, Look, MonitorState, Target, terms
 from ttmem.views.names import pids_text
 
+T = TypeVar("T")
 _CLOSE = 32 * 1024  # bytes; a few more tiles in one circular buffer, and programs fail
 
 
@@ -89,8 +90,7 @@ def clash_line(found: CoreMap, units: Units) -> Line:
     if distance is None:
         return (*faint(" to a clash "), *faint("N/A"))
     far = core_size(units, abs(distance))
-    cached, lowest = found.highest_cb, found.lowest_buffer
-    top = cached if found.running is None else found.running
+    cached, top, lowest = found.highest_cb, found.top, found.lowest_buffer
     if distance < 0 and top is not None and lowest is not None:
         if found.running is None:
             text = f" cached CBs end at {top:#x}, {far} above the lowest buffer: legal while their programs do not run"
@@ -263,22 +263,27 @@ class CoresPage:
         device = look.device
         if device is None:
             return Drawn([clip_line(faint(" no device has been reported yet"), look.width)])
-        lines: list[Line] = [device_title(device, look)]
         known = (look.snapshot.cores or {}).get(device.unique_id)
+        title = device_title(device, look)
         if not known and (sources := sums_only(look.snapshot, device.unique_id)):
-            return Drawn(_fit([*lines, EMPTY, *_no_cores(sources, look.width)], look))
+            why = (
+                f"The cores are unknown: {', '.join(sources)} reports only totals. Start the program with"
+                " `ttmem run -- python model.py` to see what is where in L1, core by core."
+            )
+            return Drawn(_fit([title, EMPTY, *sentence(why, look)], look))
         try:
-            grid = grid_of(device)
+            return _core_view(look, device, grid_of(device), title)
         except Unknown as why:
-            return Drawn(_fit([*lines, EMPTY, *_reason("cores", str(why), look.width)], look))
-        return _CoreView(look, device, grid, lines).drawn()
+            return Drawn(
+                _fit([title, EMPTY, *sentence(f"cores: N/A, {why}", look, Style.FAINT)], look)
+            )
 
     def key(self, key: str, look: Look) -> str | None:
         device = look.device
         try:
-            grid = grid_of(device) if device is not None else None
-            if device is None or grid is None:
+            if device is None:
                 return None
+            grid = grid_of(device)
             x, y = _chosen(look.state, grid)
             if key in _STEPS:
                 dx, dy = _STEPS[key]
@@ -294,97 +299,58 @@ class CoresPage:
         return None
 
 
-def _no_cores(sources: Sequence[str], width: int) -> list[Line]:
-    text = (
-        f"The cores are unknown: {', '.join(sources)} reports only totals. Start the program with"
-        " `ttmem run -- python model.py` to see what is where in L1, core by core."
-    )
-    return indent(paragraph(text, max(width - 1, 1)), 1)
+def _core_view(look: Look, device: Device, grid: tuple[int, int], title: Line) -> Drawn:
+    """The facts about the chosen core, the grid, and the map of that core beside or below it."""
+    snapshot, units, core = look.snapshot, look.state.units, _chosen(look.state, grid)
+    unknown: dict[str, list[str]] = {}  # by reason: the figures
 
-
-class _CoreView:
-    def __init__(
-        self, look: Look, device: Device, grid: tuple[int, int], lines: list[Line]
-    ) -> None:
-        self._look = look
-        self._lines = lines
-        self._targets: list[Target] = []
-        self._core = _chosen(look.state, grid)
-        self._unknown: dict[str, list[str]] = {}  # by reason: the figures
-        self._pressure: Pressure | None = None
-        self._map: CoreMap | None = None
-        self._own: Owned | None = None
+    def known(what: str, get: Callable[[], T]) -> T | None:
         try:
-            self._pressure = pressure(look.snapshot, device)
+            return get()
         except Unknown as why:
-            self._miss("L1 in use", str(why))
-        try:
-            self._map = core_map(look.snapshot, device, self._core)
-            for what, reason in self._map.unknown:
-                self._miss(what, reason)
-        except Unknown as why:
-            self._miss("address map", str(why))
-        try:
-            self._own = owned(look.snapshot, device, self._core, look.pids)
-        except Unknown as why:
-            self._miss(chosen_names(look.pids), str(why))
-        self._stock = _stock_pids(look.snapshot, device)
-        cell = cell_width(grid[0], look.width, GOOD_MAP)
-        self._grid = CoreGrid(grid, self._pressure, self._core, cell, look.ascii)
+            unknown.setdefault(str(why), []).append(what)
+            return None
 
-    def _miss(self, what: str, why: str) -> None:
-        self._unknown.setdefault(why, []).append(what)
+    full = known("L1 in use", lambda: pressure(snapshot, device))
+    found = known("address map", lambda: core_map(snapshot, device, core))
+    for what, reason in found.unknown if found else ():
+        unknown.setdefault(reason, []).append(what)
+    own = known(chosen_names(look.pids), lambda: owned(snapshot, device, core, look.pids))
 
-    def _reasons(self) -> list[Line]:
-        """A sentence for each reason, and what to do about stock processes."""
-        lines: list[Line] = []
-        for why, what in self._unknown.items():
-            stock = why == SUMS_ONLY and self._stock
-            hint = f"; start {pids_text(self._stock)} with `ttmem run` to see them" if stock else ""
-            lines += _reason(", ".join(what), why + hint, self._look.width)
-        return lines
+    facts = core_lines(core, full, own, units, look.width)
+    lines = [title, *(facts if look.height >= AIRY else facts[:1])]
+    if found is not None:
+        lines.append(clash_line(found, units))
+    for why, figures in unknown.items():
+        stock = _stock_pids(snapshot, device) if why == SUMS_ONLY else []
+        hint = f"; start {pids_text(stock)} with `ttmem run` to see them" if stock else ""
+        lines += sentence(f"{', '.join(figures)}: N/A, {why}{hint}", look, Style.FAINT)
+    if look.height >= AIRY:
+        lines.append(EMPTY)
 
-    def drawn(self) -> Drawn:
-        look = self._look
-        units = look.state.units
-        facts = core_lines(self._core, self._pressure, self._own, units, look.width)
-        self._lines += facts if look.height >= AIRY else facts[:1]
-        if self._map is not None:
-            self._lines.append(clash_line(self._map, units))
-        self._lines += self._reasons()
-        if look.height >= AIRY:
-            self._lines.append(EMPTY)
-        space = max(look.height - len(self._lines), 0)
-        beside = look.width - self._grid.width - 2
-        if self._map is None:
-            self._add_grid(look.width, space)
-        elif beside >= LEAST_MAP:
-            self._add_both(beside, space)
-        else:
-            self._add_grid(look.width, min(space // 2, self._grid.grid[1] + 1))
-            left = max(look.height - len(self._lines), 0)
-            self._lines += indent(self._map_lines(self._map, look.width - 1, left), 1)
-        return Drawn(_fit(self._lines, look), self._targets)
+    space = max(look.height - len(lines), 0)
+    drawing = CoreGrid(grid, full, core, cell_width(grid[0], look.width, GOOD_MAP), look.ascii)
+    beside = look.width - drawing.width - 2
+    if found is not None and beside < LEAST_MAP:
+        space = min(space // 2, grid[1] + 1)
+    cells, targets = drawing.draw(look.width, space, len(lines))
+    if found is None:
+        lines += cells
+    elif beside >= LEAST_MAP:
+        right = _map_lines(found, own, look, beside, space)
+        for left, row in zip_longest(cells, right, fillvalue=EMPTY):
+            lines.append((*pad(left, drawing.width + 2), *row))
+    else:
+        lines += cells
+        below = max(look.height - len(lines), 0)
+        lines += indent(_map_lines(found, own, look, look.width - 1, below), 1)
+    return Drawn(_fit(lines, look), targets)
 
-    def _add_grid(self, width: int, space: int) -> None:
-        drawn, targets = self._grid.draw(width, space, len(self._lines))
-        self._lines += drawn
-        self._targets += targets
 
-    def _add_both(self, beside: int, space: int) -> None:
-        left = self._grid.width
-        drawn, targets = self._grid.draw(left, space, len(self._lines))
-        right = self._map_lines(self._map, beside, space) if self._map else []
-        for at in range(max(len(drawn), len(right))):
-            cells = drawn[at] if at < len(drawn) else EMPTY
-            row = right[at] if at < len(right) else EMPTY
-            self._lines.append((*pad(cells, left + 2), *row))
-        self._targets += targets
-
-    def _map_lines(self, found: CoreMap, width: int, space: int) -> list[Line]:
-        ascii, units = self._look.ascii, self._look.state.units
-        head = [strip(found, width, ascii)] if space > LEAST_TITLED else []
-        return [*head, *rows(found, max(space - len(head), 0), width, units, ascii, self._own)]
+def _map_lines(found: CoreMap, own: Owned | None, look: Look, width: int, space: int) -> list[Line]:
+    head = [strip(found, width, look.ascii)] if space > LEAST_TITLED else []
+    left = max(space - len(head), 0)
+    return [*head, *rows(found, left, width, look.state.units, look.ascii, own)]
 
 
 def _stock_pids(snapshot: Snapshot, device: Device) -> list[int]:
@@ -398,11 +364,6 @@ def _chosen(state: MonitorState, grid: tuple[int, int]) -> Core:
 
 def _inside(core: Core, grid: tuple[int, int]) -> Core:
     return (min(max(core[0], 0), grid[0] - 1), min(max(core[1], 0), grid[1] - 1))
-
-
-def _reason(what: str, why: str, width: int) -> list[Line]:
-    text = f"{what}: N/A, {why}"
-    return indent([*paragraph(text, max(width - 1, 1), Style.FAINT)], 1)
 
 
 def _fit(lines: Sequence[Line], look: Look) -> list[Line]:

@@ -23,6 +23,7 @@ from ttmem.views.monitor.pages.rows import (
     device_title,
     fact_lines,
     process_columns,
+    sentence,
 )
 from ttmem.views.monitor.state import Drawn, Look, terms
 from ttmem.views.names import time_of_day
@@ -331,7 +332,7 @@ class DevicePage:
     def draw(self, look: Look) -> Drawn:
         device = look.device
         if device is None:
-            lines = indent(paragraph(no_device(look.snapshot), look.width - 1, Style.FAINT), 1)
+            lines = sentence(no_device(look.snapshot), look, Style.FAINT)
             return Drawn([clip_line(line, look.width) for line in lines[: look.height]])
         table = _table(device, look)
         layout = DeviceLayout.of(device, look, len(table.rows))

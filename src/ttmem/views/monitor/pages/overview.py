@@ -10,7 +10,7 @@ from ttmem.snapshots import Device
 from ttmem.views.device_lines import device_cells, device_lines
 from ttmem.views.devices import MANY, ClickArea, DeviceArea, Sheet, device_blocks, dram_use, l1_use
 from ttmem.views.figures import DRAM, L1, Kind, Pair, Units, of_limit, stacked_meter
-from ttmem.views.ink import EMPTY, Line, Span, Style, clip_line, faint, flow, indent, ink, paragraph
+from ttmem.views.ink import EMPTY, Line, Span, Style, clip_line, faint, flow, indent, ink
 from ttmem.views.meter import PERCENT, is_over
 from ttmem.views.monitor.chart import SECOND, TimeColumns, first_needed, sparkline
 from ttmem.views.monitor.listing import Listing
@@ -19,6 +19,7 @@ from ttmem.views.monitor.pages.rows import (
     BY_DRAM,
     process_columns,
     process_totals,
+    sentence,
 )
 from ttmem.views.monitor.state import Drawn, Look, MonitorState, Target, terms
 from ttmem.views.names import age, used_devices
@@ -118,7 +119,7 @@ def _devices(look: Look, free: int, wanted: int, chosen: int | None) -> DeviceAr
     """Two lines for each device, one line, or a cell: the largest form that leaves `wanted` lines for processes."""
     devices = look.snapshot.devices
     if not devices:
-        lines = indent(paragraph(no_device(look.snapshot), look.width - 1, Style.FAINT), 1)
+        lines = sentence(no_device(look.snapshot), look, Style.FAINT)
         return DeviceArea([clip_line(line, look.width) for line in lines[: max(free - 1, 1)]])
     span = look.span
     last = f"last {age(span * SECOND)}"

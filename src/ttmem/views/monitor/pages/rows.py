@@ -12,7 +12,7 @@ from ttmem.snapshots.rows import Row
 from ttmem.text import columns, short_command
 from ttmem.views.analysis.call_sites import short_site
 from ttmem.views.figures import AMOUNT, Units, fact
-from ttmem.views.ink import Line, Style, clip_line, faint, flow, indent, ink
+from ttmem.views.ink import Line, Style, clip_line, faint, flow, indent, ink, paragraph
 from ttmem.views.monitor.state import Look
 from ttmem.views.names import age, logical, model, short_pci
 from ttmem.views.processes import ProcessRow
@@ -39,6 +39,11 @@ def fact_lines(facts: Iterable[Line], look: Look, most: int) -> list[Line]:
     """The facts in at most `most` lines of the page's width."""
     lines = indent(flow(facts, max(look.width - 1, 1)), 1)[: max(most, 0)]
     return [clip_line(line, look.width) for line in lines]
+
+
+def sentence(text: str, look: Look, style: Style = Style.PLAIN) -> list[Line]:
+    """One column in from the left, in as many lines as it needs."""
+    return indent(paragraph(text, max(look.width - 1, 1), style), 1)
 
 
 def device_title(device: Device, look: Look) -> Line:
