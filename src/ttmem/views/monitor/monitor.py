@@ -15,10 +15,8 @@ from ttmem.views.monitor.live_data import LiveData, Reading, wanted
 from ttmem.views.monitor.screen import MonitorScreen
 from ttmem.views.monitor.state import (
     Drawn,
-    Inner,
     Look,
     Page,
-    SnapshotWatcher,
     Target,
     change_device,
     change_span,
@@ -65,7 +63,6 @@ class Monitor(MonitorScreen):
         self._feed = feed  # its name, which may change: a server came, or went
         self._watch = watch
         self._pages = pages
-        self._watchers = [page for page in pages if isinstance(page, SnapshotWatcher)]
         self.timeline = timeline  # of a recording; None: live
         self.notice = ""  # which instant of a recording was opened; until the user moves in time
         self._back: list[_CameFrom] = []
@@ -120,7 +117,7 @@ class Monitor(MonitorScreen):
 
     def screen(self, width: int, height: int) -> list[Line]:
         if (snapshot := self._snapshot()) is not None:
-            for page in self._watchers:
+            for page in self._pages:
                 page.watch(snapshot)
         return super().screen(width, height)
 
@@ -245,8 +242,7 @@ class Monitor(MonitorScreen):
         if name in self._tabs and self._tabs.index(name) != self.state.page:
             self._back.append(_CameFrom(self.state.page, filter_before, self.state.filter))
             self.state.page = self._tabs.index(name)
-            if isinstance(self.page, Inner):
-                self.page.back()  # nothing of it is open yet
+            self.page.back()  # nothing of it is open yet
 
     def _pause(self) -> None:
         self.state.paused = not self.state.paused and self._watch.shown is not None
@@ -260,7 +256,7 @@ class Monitor(MonitorScreen):
         given = came is not None and came.filter != came.arrived == self.state.filter
         if self.state.filter and not given:
             self.state.filter = ""
-        elif isinstance(self.page, Inner) and self.page.back():
+        elif self.page.back():
             return
         elif came is not None:
             self._back.pop()

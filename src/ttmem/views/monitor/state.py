@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import tzinfo
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple
 
 from ttmem.snapshots import Device, Snapshot
 from ttmem.views.figures import Units
@@ -149,44 +150,30 @@ class Target(NamedTuple):
         )
 
 
-class Page(Protocol):
-    @property
-    def name(self) -> str:
-        """What the tab says."""
+class Page(ABC):
+    name: str  # what the tab says
+    details: Sequence[str] = ()  # that it asks the feed for (`Feed.read`)
+    help: Sequence[tuple[str, str]]  # each column or number, and how it is made
 
     @property
+    @abstractmethod
     def keys(self) -> Sequence[tuple[str, str]]:
-        """Its own keys, with what they do, for the footer."""
+        """Its own, with what they do, for the footer."""
 
-    @property
-    def details(self) -> Sequence[str]:
-        """The details that it asks the feed for (`Feed.read`)."""
-
-    @property
-    def help(self) -> Sequence[tuple[str, str]]:
-        """Each column or number of the page, and how it is made."""
-
+    @abstractmethod
     def draw(self, look: Look) -> Drawn:
         """Its lines."""
 
+    @abstractmethod
     def key(self, key: str, look: Look) -> str | None:
         """A key that the frame has no use for ('up', 'down', 'pageup', 'home', 'enter', 's', ...).
 
         It changes `look.state` and returns the name of the page to go to, or None to stay.
         """
 
-
-@runtime_checkable
-class Inner(Protocol):
-    """A page with a way back inside it."""
-
     def back(self) -> bool:
         """Esc: one step back within the page; False if there is none."""
+        return False
 
-
-@runtime_checkable
-class SnapshotWatcher(Protocol):
-    """A page that looks at every snapshot, also while another page is shown."""
-
-    def watch(self, snapshot: Snapshot) -> None:
-        """Remembers what it needs."""
+    def watch(self, snapshot: Snapshot) -> None:  # noqa: B027  most have nothing to remember
+        """Sees every snapshot, also while another page is shown."""

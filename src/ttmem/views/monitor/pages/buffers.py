@@ -33,7 +33,7 @@ from ttmem.views.monitor.pages.rows import (
     owners,
     why_none,
 )
-from ttmem.views.monitor.state import Drawn, Look, terms
+from ttmem.views.monitor.state import Drawn, Look, Page, terms
 from ttmem.views.names import age, pids_text, time_of_day
 from ttmem.views.processes import DeviceSets
 from ttmem.views.table import FILTER_ONLY, GAP, GUTTER, UNLIMITED, ListColumn, figure, label, phrase
@@ -248,7 +248,7 @@ known only as a total | the process reports sums, but no single buffers; `ttmem 
 GROUPS = "Buffers groups"  # each table has its own cursor and sort
 
 
-class BuffersPage:
+class BuffersPage(Page):
     """Groups of buffers, the buffers of one group, or all of them; of all devices or of the chosen one."""
 
     name = "Buffers"

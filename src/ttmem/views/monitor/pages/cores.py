@@ -43,7 +43,7 @@ from ttmem.views.monitor.pages.core_map import (
     strip,
 )
 from ttmem.views.monitor.pages.rows import device_title, is_blind, sentence, sums_only
-from ttmem.views.monitor.state import Drawn, Look, MonitorState, Target, terms
+from ttmem.views.monitor.state import Drawn, Look, MonitorState, Page, Target, terms
 from ttmem.views.names import pids_text
 
 T = TypeVar("T")
@@ -253,9 +253,9 @@ to a clash | lowest L1 buffer minus the end of the highest circular buffer of wh
 """)
 
 
-class CoresPage:
+class CoresPage(Page):
     name = "Cores"
-    keys: Sequence[tuple[str, str]] = (("arrows", "core"), ("m", "fullest core"))
+    keys = (("arrows", "core"), ("m", "fullest core"))
     details = ("cores",)  # where circular buffers lie, and with them the L1 buffers
     help = HELP
 

@@ -25,7 +25,7 @@ from ttmem.views.monitor.pages.rows import (
     process_columns,
     sentence,
 )
-from ttmem.views.monitor.state import Drawn, Look, terms
+from ttmem.views.monitor.state import Drawn, Look, Page, terms
 from ttmem.views.names import time_of_day
 from ttmem.views.notes import anomaly_notes, missing_notes, note_lines, quiet_notes
 from ttmem.views.processes import ProcessRow, process_rows
@@ -321,12 +321,11 @@ SOURCES | source and method of each number, and what it is known to miss
 NOBODY = "no process has memory allocated here"
 
 
-class DevicePage:
+class DevicePage(Page):
     """History, each kind of memory, kernel code, and processes of a device."""
 
     name = "Device"
     keys = (("c", "other charts"), ("s", "sort"), ("enter", "buffers of the process"))
-    details: tuple[str, ...] = ()  # totals are enough
     help = HELP
 
     def draw(self, look: Look) -> Drawn:

@@ -20,7 +20,6 @@ from ttmem.views.ink import (
     flow,
     indent,
     ink,
-    line_columns,
     paragraph,
 )
 from ttmem.views.monitor.listing import Listing, ListPage
@@ -40,41 +39,16 @@ from ttmem.views.monitor.pages.rows import (
     site_column,
     why_none,
 )
-from ttmem.views.monitor.state import Drawn, Look, terms
+from ttmem.views.monitor.state import Drawn, Look, Page, terms
 from ttmem.views.names import clock
 from ttmem.views.notes import (
     Note,
-    anomaly_notes,
     loss_notes,
-    missing_notes,
     note_lines,
-    remark_notes,
 )
 from ttmem.views.processes import DeviceSets
 from ttmem.views.selection import is_quiet
 from ttmem.views.table import FILTER_ONLY, ListColumn, label, number, phrase
-
-
-def alarm_lines(look: Look, most: int = 1) -> list[Line]:
-    """The worst that is wrong in at most so many lines, and where to read the rest."""
-    snapshot, width = look.snapshot, look.width
-    notes = [
-        *anomaly_notes(snapshot, look.names),
-        *remark_notes(snapshot)[1:],  # the first one is above every page
-        *missing_notes(snapshot, look.names),
-    ]
-    if not notes:
-        return []
-    lines = note_lines(notes, width)
-    if len(lines) <= most:
-        return lines
-    left = len(notes) - 1
-    more = faint(f"  and {left:,} more (6)" if left else "  (6 shows all)")
-    whole = notes[0].lines(width - line_columns(more))[:most]
-    if len(notes[0].lines(width - line_columns(more))) > most:
-        whole[-1] = clip_line((*whole[-1], *ink(ELLIPSIS)), width - line_columns(more))
-    return [*whole[:-1], clip_line((*whole[-1], *more), width)]
-
 
 MOST = 500
 
@@ -322,7 +296,7 @@ NAME, CALL SITE | the name and the line of code, where the client reports them
 """)
 
 
-class EventsPage:
+class EventsPage(Page):
     """The newest first. It remembers when it first saw each anomaly."""
 
     name = "Events"

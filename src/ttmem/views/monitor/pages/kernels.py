@@ -27,7 +27,7 @@ from ttmem.views.monitor.pages.rows import (
     site_column,
     why_none,
 )
-from ttmem.views.monitor.state import Drawn, Look, terms
+from ttmem.views.monitor.state import Drawn, Look, Page, terms
 from ttmem.views.names import age
 from ttmem.views.table import ListColumn, figure, label, phrase
 
@@ -215,7 +215,7 @@ CALL SITE | the line that made the program; LAST CALLER: the line that ran it la
 PROGRAMS = "Programs"  # the choices in the table of programs are its own
 
 
-class KernelsPage:
+class KernelsPage(Page):
     """Two tables of one device: kernels, and the programs that they belong to."""
 
     name = "Kernels"

@@ -7,22 +7,34 @@ from functools import partial
 from typing import NamedTuple
 
 from ttmem.snapshots import Device
+from ttmem.text import ELLIPSIS
 from ttmem.views.device_lines import device_cells, device_lines
 from ttmem.views.devices import MANY, ClickArea, DeviceArea, Sheet, device_blocks, dram_use, l1_use
 from ttmem.views.figures import DRAM, L1, Kind, Pair, Units, of_limit, stacked_meter
-from ttmem.views.ink import EMPTY, Line, Span, Style, clip_line, faint, flow, indent, ink
+from ttmem.views.ink import (
+    EMPTY,
+    Line,
+    Span,
+    Style,
+    clip_line,
+    faint,
+    flow,
+    indent,
+    ink,
+    line_columns,
+)
 from ttmem.views.meter import PERCENT, is_over
 from ttmem.views.monitor.chart import SECOND, TimeColumns, first_needed, sparkline
 from ttmem.views.monitor.listing import Listing
-from ttmem.views.monitor.pages.events import alarm_lines
 from ttmem.views.monitor.pages.rows import (
     BY_DRAM,
     process_columns,
     process_totals,
     sentence,
 )
-from ttmem.views.monitor.state import Drawn, Look, MonitorState, Target, terms
+from ttmem.views.monitor.state import Drawn, Look, MonitorState, Page, Target, terms
 from ttmem.views.names import age, used_devices
+from ttmem.views.notes import anomaly_notes, missing_notes, note_lines, remark_notes
 from ttmem.views.processes import ProcessRow, legend, process_rows
 from ttmem.views.selection import is_empty, no_device, no_process
 
@@ -94,7 +106,7 @@ class OverviewLayout(NamedTuple):
         low = look.height < LOW
         gap = [EMPTY] if look.height >= AIRY else []
         top = [] if low else _totals(look)
-        top += alarm_lines(look, alarm) if look.height > 5 else []
+        top += _alarm_lines(look, alarm) if look.height > 5 else []
         top += gap if top else []
         between = [] if low else [*gap, process_totals(rows, look)]
         below = [] if low else _legend(rows, look.width)[:1]
@@ -113,6 +125,27 @@ def _totals(look: Look) -> list[Line]:
 
 def _legend(rows: Sequence[ProcessRow], width: int) -> list[Line]:
     return [clip_line(line, width) for line in indent(flow(legend(rows), width - 1), 1)]
+
+
+def _alarm_lines(look: Look, most: int) -> list[Line]:
+    """The worst that is wrong in at most so many lines, and where to read the rest."""
+    snapshot, width = look.snapshot, look.width
+    notes = [
+        *anomaly_notes(snapshot, look.names),
+        *remark_notes(snapshot)[1:],  # the first one is above every page
+        *missing_notes(snapshot, look.names),
+    ]
+    if not notes:
+        return []
+    lines = note_lines(notes, width)
+    if len(lines) <= most:
+        return lines
+    left = len(notes) - 1
+    more = faint(f"  and {left:,} more (6)" if left else "  (6 shows all)")
+    whole = notes[0].lines(width - line_columns(more))[:most]
+    if len(notes[0].lines(width - line_columns(more))) > most:
+        whole[-1] = clip_line((*whole[-1], *ink(ELLIPSIS)), width - line_columns(more))
+    return [*whole[:-1], clip_line((*whole[-1], *more), width)]
 
 
 def _devices(look: Look, free: int, wanted: int, chosen: int | None) -> DeviceArea:
@@ -192,12 +225,11 @@ DEVICES = "Overview devices"  # its cursor: 0 on the chosen device, 1 in the tab
 ON_DEVICE, IN_TABLE = 0, 1
 
 
-class OverviewPage:
+class OverviewPage(Page):
     """Devices above, processes below; one cursor goes through both."""
 
     name = "Overview"
     keys = (("arrows", "choose"), ("enter", "deeper"), ("s", "sort"))
-    details: tuple[str, ...] = ()  # sums are enough
     help = HELP
 
     def draw(self, look: Look) -> Drawn:
