@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from datetime import tzinfo
 from typing import Any
 
-from ttmem.fleet.rows import Fleet, HostView
+from ttmem.fleet.rows import Fleet, FleetDevice, HostView
 from ttmem.views.fleet import (
     NO_PROCESSES,
     NOT_RECORDED,
@@ -143,21 +143,24 @@ class FleetMonitor(MonitorScreen):
         if not self._fleet.recorded:
             above += paragraph(f" {NOT_RECORDED}", width, Style.FAINT)
         above = above[: max(height - 4, 0)]
-        table: Listing[Any]
-        if self._page == HOSTS:
-            columns = host_columns(self._fleet.time_ns, self._zone, self.state.units)
-            table = Listing(HOSTS, columns, self._fleet.hosts, self.state, noun="host")
-        else:
-            table = Listing(
-                DEVICES,
-                device_columns(self.state.units),
-                self._fleet.worst,
-                self.state,
-                first=2,
-                empty="no device is in use",
-                noun="device",
-            )
-        return self._with_list(above, table, width, height)
+        if self._page == DEVICES:
+            return self._with_list(above, self._devices(self._fleet.worst), width, height)
+        columns = host_columns(self._fleet.time_ns, self._zone, self.state.units)
+        hosts = Listing(HOSTS, columns, self._fleet.hosts, self.state, noun="host")
+        return self._with_list(above, hosts, width, height)
+
+    def _devices(self, devices: Sequence[FleetDevice]) -> Listing[Any]:
+        of_all = self._page == DEVICES
+        columns = device_columns(self.state.units, with_host=of_all)
+        return Listing(
+            self._page,
+            columns,
+            devices,
+            self.state,
+            first=1 + of_all,
+            empty="no device is in use",
+            noun="device",
+        )
 
     def _host_page(self, width: int, height: int) -> Drawn:
         view = self._view
@@ -167,15 +170,7 @@ class FleetMonitor(MonitorScreen):
             return Drawn([] if self._problem else [faint(f" asking for {self._host}")])
         above = flow([ink(" "), *host_facts(view, self._zone)], width)[: max(height - 6, 1)]
         space = height - len(above)
-        devices: Listing[Any] = Listing(
-            HOST,
-            device_columns(self.state.units, with_host=False),
-            view.devices,
-            self.state,
-            first=1,
-            empty="no device is in use",
-            noun="device",
-        )
+        devices = self._devices(view.devices)
         if view.processes is None:
             note = paragraph(f" {NO_PROCESSES}", width, Style.FAINT)[:2]
             part = self._with_list(above, devices, width, height - len(note) - 1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ttmem.text import clip, columns
@@ -11,6 +11,7 @@ from ttmem.views.monitor.state import terms
 
 if TYPE_CHECKING:  # a live monitor does not need the code that reads files
     from ttmem.feeds.recording_feed import PastSpan, RecordingFeed
+    from ttmem.recording import Marker
 
 SPEEDS = (0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 100.0)
 SECOND = 1_000_000_000
@@ -63,9 +64,12 @@ class Mark(NamedTuple):
     text: str
 
 
-def _mark(time_ns: int, position: int, kind: str, text: str) -> Mark:
+def _marks(markers: Iterable[Marker]) -> list[Mark]:
     """The marker of an event is before it."""
-    return Mark(time_ns, position + (kind in ("failure", "phase")), kind, text)
+    return [
+        Mark(one.time_ns, one.position + (one.kind in ("failure", "phase")), one.kind, one.text)
+        for one in markers
+    ]
 
 
 class Seekable(Protocol):
@@ -131,8 +135,7 @@ class Timeline:
     def of(cls, feed: RecordingFeed) -> Timeline:
         """Reads the markers, so it has to be made before another thread reads the feed."""
         info = feed.recording.info()
-        marks = [_mark(m.time_ns, m.position, m.kind, m.text) for m in feed.recording.markers]
-        return cls(feed, info.started_ns, info.ended_ns, marks)
+        return cls(feed, info.started_ns, info.ended_ns, _marks(feed.recording.markers))
 
     @property
     def at(self) -> str:
@@ -259,7 +262,7 @@ class Timeline:
         if span is not None and span is not self._span:
             self._span = span
             self._started, self._ended = span.started_ns, span.ended_ns
-            self._marks = [_mark(m.time_ns, m.position, m.kind, m.text) for m in span.markers]
+            self._marks = _marks(span.markers)
 
     def _latest(self) -> str:
         """The last marker up to now, or what else there is to say about this instant."""

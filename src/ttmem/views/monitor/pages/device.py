@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ttmem.snapshots import Device, Kernels, MemoryUse, Provenance
 from ttmem.views.devices import cb_measure
-from ttmem.views.figures import CB, DRAM, L1, L1_SMALL, L1_USED, TRACE, amount
+from ttmem.views.figures import CB, DRAM, L1, L1_SMALL, L1_USED, TRACE, amount, counted, fact, known
 from ttmem.views.ink import EMPTY, Line, Span, Style, clip_line, faint, indent, ink, pad, paragraph
 from ttmem.views.meter import level
 from ttmem.views.monitor.chart import SENSORS, Subject, panel, sensor_panel
@@ -83,17 +83,12 @@ def _columns(look: Look) -> list[ListColumn[Subject]]:
     units = look.state.units
 
     def held(row: Subject) -> Line:
-        known = row.use.capacity is not None
-        return amount(
-            units, row.use.held, level(row.use.held, row.use.capacity) if known else Style.PLAIN
-        )
-
-    def count(row: Subject) -> Line:
-        return faint("N/A") if row.use.count is None else ink(f"{row.use.count:,}")
+        held, capacity = row.use.held, row.use.capacity
+        return amount(units, held, Style.PLAIN if capacity is None else level(held, capacity))
 
     def when(row: Subject) -> Line:
         at = row.use.peak_time_ns
-        return faint("N/A" if at is None else time_of_day(at, look.zone))
+        return known(None if at is None else time_of_day(at, look.zone))
 
     def figure(
         title: str, name: str, rank: int = 0, cell: Callable[[Subject], Line] | None = None
@@ -111,7 +106,7 @@ def _columns(look: Look) -> list[ListColumn[Subject]]:
         figure("RESERVED", "reserved", 3),
         figure("FREE", "free", 5),
         figure("LARGEST", "largest_free", 4),
-        figure("COUNT", "count", 8, count),
+        figure("COUNT", "count", 8, lambda row: counted(row.use.count)),
         figure("PEAK", "peak", 6),
         figure("AT", "peak_time_ns", 7, when),
     ]
@@ -156,8 +151,8 @@ def circular_facts(device: Device, look: Look) -> list[Line]:
 def _hit_rate(kernels: Kernels) -> Line:
     hits, misses = kernels.cache_hits, kernels.cache_misses
     if hits is None or misses is None or hits + misses <= 0:
-        return (*faint("hit rate "), *faint("N/A"))
-    return (*faint("hit rate "), *ink(_share(hits, hits + misses)))
+        return fact("hit rate", None)
+    return fact("hit rate", _share(hits, hits + misses))
 
 
 def _share(part: int, whole: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import tzinfo
+from operator import attrgetter
 from typing import NamedTuple
 
 from ttmem.events import Notice
@@ -135,9 +136,8 @@ def event_entries(snapshot: Snapshot, anomalies: Iterable[SeenAnomaly]) -> list[
     return rows
 
 
-ONE_STEP_NS = (
-    1_000_000_000  # what a mesh does later than this after its first device is another step
-)
+# What a mesh does later than this after its first device is another step.
+ONE_STEP_NS = 1_000_000_000
 
 
 def folded_events(events: Iterable[LoggedEvent]) -> list[tuple[LoggedEvent, list[str]]]:
@@ -154,18 +154,12 @@ def folded_events(events: Iterable[LoggedEvent]) -> list[tuple[LoggedEvent, list
     return rows
 
 
+_shown = attrgetter("op", "kind", "flags", "id", "size", "name", "site", "text")
+
+
 def _same(one: LoggedEvent, other: LoggedEvent) -> bool:
     """Whether they differ in nothing that is shown but the device."""
-    return (one.op, one.kind, one.flags, one.id, one.size, one.name, one.site, one.text) == (
-        other.op,
-        other.kind,
-        other.flags,
-        other.id,
-        other.size,
-        other.name,
-        other.site,
-        other.text,
-    ) and abs(other.time_ns - one.time_ns) <= ONE_STEP_NS
+    return _shown(one) == _shown(other) and abs(other.time_ns - one.time_ns) <= ONE_STEP_NS
 
 
 def event_columns(

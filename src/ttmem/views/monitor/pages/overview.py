@@ -316,11 +316,9 @@ def _show_buffers(pid: int, state: MonitorState) -> str:
 
 def _device_target(place: ClickArea, look: Look, top: int, chosen: int | None) -> Target:
     """A click on a device chooses it; on the chosen one it goes deeper."""
-    if place.device == chosen:
-        act = partial(_show_device, look.snapshot.devices[place.device].unique_id)
-        return Target(top + place.line, act, place.start, place.stop)
-    point = partial(_choose, look.snapshot.devices[place.device].unique_id)
-    return Target(top + place.line, point, place.start, place.stop)
+    unique_id = look.snapshot.devices[place.device].unique_id
+    act = partial(_show_device if place.device == chosen else _choose, unique_id)
+    return Target(top + place.line, act, place.start, place.stop)
 
 
 def _choose(unique_id: str, state: MonitorState) -> None:
