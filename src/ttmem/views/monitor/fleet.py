@@ -71,14 +71,8 @@ class FleetMonitor(MonitorScreen):
         ascii_only: bool = False,
         paper: bool = False,
     ) -> None:
-        super().__init__(
-            PAGES,
-            interval=interval,
-            page=PAGES.index(HOST) if host else 0,
-            zone=zone,
-            ascii_only=ascii_only,
-            paper=paper,
-        )
+        page = PAGES.index(HOST) if host else 0
+        super().__init__(PAGES, interval, page, zone, ascii_only, paper)
         self._source = source
         self._host = host  # the one that is shown, or was
         self._fleet: Fleet | None = None

@@ -52,14 +52,7 @@ class Monitor(MonitorScreen):
         paper: bool = False,
         timeline: Timeline | None = None,
     ) -> None:
-        super().__init__(
-            [page.name for page in pages],
-            interval=interval,
-            page=page,
-            zone=zone,
-            ascii_only=ascii_only,
-            paper=paper,
-        )
+        super().__init__([one.name for one in pages], interval, page, zone, ascii_only, paper)
         self._feed = feed  # its name, which may change: a server came, or went
         self._watch = watch
         self._pages = pages

@@ -35,12 +35,11 @@ class MonitorScreen(ABC):
     def __init__(
         self,
         tabs: Sequence[str],
-        *,
         interval: float,
-        page: int = 0,
-        zone: tzinfo | None = None,
-        ascii_only: bool = False,
-        paper: bool = False,
+        page: int,
+        zone: tzinfo | None,
+        ascii_only: bool,
+        paper: bool,
     ) -> None:
         self.state = MonitorState(page=page)
         self.interval = interval

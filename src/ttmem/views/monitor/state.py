@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import tzinfo
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from ttmem.snapshots import Device, Snapshot
 from ttmem.views.figures import Units
@@ -17,6 +17,8 @@ INTERVALS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)  # seconds
 SPANS = (60, 300, 900, 3600)  # seconds of history that a chart shows at most
 # While there is no more history than that, charts show only so many seconds.
 SHORTER = (10, 20, 30, 60, 120, 180, 300, 600, 900, 1800)
+
+Choice = TypeVar("Choice")
 
 
 @dataclass(slots=True)
@@ -44,6 +46,11 @@ class MonitorState:
         return self.pages.setdefault(page, PageState())
 
 
+def step(choices: Sequence[Choice], at: int, by: int) -> Choice:
+    """The choice so many places further; there is none before the first or after the last."""
+    return choices[max(0, min(at + by, len(choices) - 1))]
+
+
 def next_units(state: MonitorState) -> None:
     """KiB/MiB/GiB, MiB, bytes, and round again."""
     every = list(Units)
@@ -52,8 +59,7 @@ def next_units(state: MonitorState) -> None:
 
 def change_span(state: MonitorState, by: int) -> None:
     """More or less history in charts."""
-    at = SPANS.index(state.span) + by
-    state.span = SPANS[max(0, min(at, len(SPANS) - 1))]
+    state.span = step(SPANS, SPANS.index(state.span), by)
 
 
 def change_device(state: MonitorState, ids: Sequence[str], by: int) -> None:
@@ -66,7 +72,7 @@ def change_device(state: MonitorState, ids: Sequence[str], by: int) -> None:
 def other_interval(interval: float, by: int) -> float:
     """The next of INTERVALS."""
     nearest = min(range(len(INTERVALS)), key=lambda at: abs(INTERVALS[at] - interval))
-    return INTERVALS[max(0, min(nearest + by, len(INTERVALS) - 1))]
+    return step(INTERVALS, nearest, by)
 
 
 def type_filter(state: MonitorState, key: str) -> bool:

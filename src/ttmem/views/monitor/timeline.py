@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ttmem.text import clip, columns
 from ttmem.views.ink import Line, Span, Style, faint, ink
-from ttmem.views.monitor.state import terms
+from ttmem.views.monitor.state import step, terms
 
 if TYPE_CHECKING:  # a live monitor does not need the code that reads files
     from ttmem.feeds.recording_feed import PastSpan, RecordingFeed
@@ -187,8 +187,7 @@ class Timeline:
             case "g":
                 self.typed = ""
             case "+" | "=" | "-":
-                at = SPEEDS.index(self.speed) + (-1 if key == "-" else 1)
-                self.speed = SPEEDS[max(0, min(at, len(SPEEDS) - 1))]
+                self.speed = step(SPEEDS, SPEEDS.index(self.speed), -1 if key == "-" else 1)
             case "home" | "end":
                 self._jump("start" if key == "home" else self.end)
             case "{" | "}":

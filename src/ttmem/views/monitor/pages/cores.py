@@ -17,7 +17,6 @@ from ttmem.views.ink import (
     Style,
     clip_line,
     faint,
-    flow,
     indent,
     ink,
     pad,
@@ -42,7 +41,7 @@ from ttmem.views.monitor.pages.core_map import (
     rows,
     strip,
 )
-from ttmem.views.monitor.pages.rows import device_title, is_blind, sentence, sums_only
+from ttmem.views.monitor.pages.rows import device_title, fact_lines, is_blind, sentence, sums_only
 from ttmem.views.monitor.state import Drawn, Look, MonitorState, Page, Target, terms
 from ttmem.views.names import pids_text
 
@@ -50,12 +49,10 @@ T = TypeVar("T")
 _CLOSE = 32 * 1024  # bytes; a few more tiles in one circular buffer, and programs fail
 
 
-def core_lines(
-    core: Core, found: Pressure | None, own: Owned | None, units: Units, width: int
-) -> list[Line]:
+def core_lines(core: Core, found: Pressure | None, own: Owned | None, look: Look) -> list[Line]:
     """' core 3,4  378.0 KiB of 1,427.3 KiB L1  26%  fullest 0,0 61%', and remarks."""
-    name = ink(f"core {core[0]},{core[1]}", Style.TITLE)
-    facts: list[Line] = [name]
+    units = look.state.units
+    facts = [ink(f"core {core[0]},{core[1]}", Style.TITLE)]
     if found is None:
         facts.append(faint("L1 in use N/A"))
     else:
@@ -71,17 +68,9 @@ def core_lines(
     if own is not None:
         facts.append((*faint(f"{MARK} {own.who} "), *ink(core_size(units, own.size))))
     if found is not None and found.processes(core) > 1:
-        facts.append(_added_up(core, found, units))
-    return indent(flow(facts, max(width - 1, 1)), 1)
-
-
-def _added_up(core: Core, found: Pressure, units: Units) -> Line:
-    return (
-        *faint(
-            f"{found.processes(core)} processes share addresses; the Overview counts them separately: "
-        ),
-        *ink(core_size(units, found.added_up(core))),
-    )
+        shared = f"{found.processes(core)} processes share addresses; the Overview counts them separately: "
+        facts.append((*faint(shared), *ink(core_size(units, found.added_up(core)))))
+    return fact_lines(facts, look, look.height)
 
 
 def clash_line(found: CoreMap, units: Units) -> Line:
@@ -317,7 +306,7 @@ def _core_view(look: Look, device: Device, grid: tuple[int, int], title: Line) -
         unknown.setdefault(reason, []).append(what)
     own = known(chosen_names(look.pids), lambda: owned(snapshot, device, core, look.pids))
 
-    facts = core_lines(core, full, own, units, look.width)
+    facts = core_lines(core, full, own, look)
     lines = [title, *(facts if look.height >= AIRY else facts[:1])]
     if found is not None:
         lines.append(clash_line(found, units))

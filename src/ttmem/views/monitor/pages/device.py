@@ -17,12 +17,11 @@ from ttmem.views.monitor.chart import SENSORS, Subject, panel, sensor_panel
 from ttmem.views.monitor.listing import Listing
 from ttmem.views.monitor.pages.kernels import counter_facts, partial_lines, ring_facts, type_facts
 from ttmem.views.monitor.pages.rows import (
-    BY_DRAM,
     amount_fact,
     counter_fact,
     device_title,
     fact_lines,
-    process_columns,
+    process_listing,
     sentence,
 )
 from ttmem.views.monitor.state import Drawn, Look, Page, terms
@@ -352,7 +351,4 @@ class DevicePage(Page):
 
 def _table(device: Device, look: Look) -> Listing[ProcessRow]:
     rows = process_rows(look.snapshot, look.names, device.unique_id)
-    columns = process_columns(look.state.units, rows)
-    return Listing(
-        DevicePage.name, columns, rows, look.state, first=BY_DRAM, empty=NOBODY, noun="process"
-    )
+    return process_listing(DevicePage.name, rows, look, NOBODY)

@@ -25,10 +25,8 @@ from ttmem.views.ink import (
 )
 from ttmem.views.meter import PERCENT, is_over
 from ttmem.views.monitor.chart import SECOND, TimeColumns, first_needed, sparkline
-from ttmem.views.monitor.listing import Listing
 from ttmem.views.monitor.pages.rows import (
-    BY_DRAM,
-    process_columns,
+    process_listing,
     process_totals,
     sentence,
 )
@@ -237,7 +235,7 @@ class OverviewPage(Page):
         rows = process_rows(look.snapshot, look.names)
         layout = OverviewLayout.of(look, rows, at)
         above = [*layout.top, *layout.devices.lines, *layout.between]
-        listing = _table(look, rows)
+        listing = process_listing(self.name, rows, look, no_process(look.snapshot))
         table = listing.draw(look.width, layout.table, len(above), look.ascii, lit=at is None)
         chosen = listing.chosen if at is None else None
         targets = [
@@ -250,7 +248,7 @@ class OverviewPage(Page):
         """Arrows move the cursor, Enter goes to the device, or to the buffers of the process."""
         at = _device(look)
         rows = process_rows(look.snapshot, look.names)
-        table = _table(look, rows)
+        table = process_listing(self.name, rows, look, no_process(look.snapshot))
         if key == "enter":
             return _deeper(at, table.chosen, look)
         layout = OverviewLayout.of(look, rows, at)
@@ -269,19 +267,6 @@ def _device(look: Look) -> int | None:
     if look.device is None or look.state.of(DEVICES).cursor == IN_TABLE:
         return None
     return look.snapshot.devices.index(look.device)
-
-
-def _table(look: Look, rows: Sequence[ProcessRow]) -> Listing[ProcessRow]:
-    columns = process_columns(look.state.units, rows)
-    return Listing(
-        OverviewPage.name,
-        columns,
-        rows,
-        look.state,
-        first=BY_DRAM,
-        empty=no_process(look.snapshot),
-        noun="process",
-    )
 
 
 def _move(key: str, at: int, across: int, has_rows: bool, look: Look) -> None:
