@@ -13,14 +13,7 @@ from ttmem.views.monitor.frame import Status
 from ttmem.views.monitor.help import BACK, FOOTER, help_lines
 from ttmem.views.monitor.live_data import LiveData, Reading, wanted
 from ttmem.views.monitor.screen import MonitorScreen
-from ttmem.views.monitor.state import (
-    Drawn,
-    Look,
-    Page,
-    Target,
-    change_device,
-    change_span,
-)
+from ttmem.views.monitor.state import Drawn, Look, Page, Target, change_device, change_span
 from ttmem.views.monitor.timeline import LiveTimeline, Timeline
 from ttmem.views.selection import NOTHING_RUNNING, TRY
 

@@ -10,17 +10,7 @@ from typing import NamedTuple, TypeVar
 from ttmem.snapshots import Device, Snapshot
 from ttmem.snapshots.rows import Core
 from ttmem.views.figures import Units
-from ttmem.views.ink import (
-    EMPTY,
-    Line,
-    Span,
-    Style,
-    clip_line,
-    faint,
-    indent,
-    ink,
-    pad,
-)
+from ttmem.views.ink import EMPTY, Line, Span, Style, clip_line, faint, indent, ink, pad
 from ttmem.views.meter import ALARM_AT, WARN_AT, level, percentage
 from ttmem.views.monitor.live_data import chosen_names
 from ttmem.views.monitor.pages.core_data import (
@@ -34,13 +24,7 @@ from ttmem.views.monitor.pages.core_data import (
     owned,
     pressure,
 )
-from ttmem.views.monitor.pages.core_map import (
-    LEAST_TITLED,
-    CoreMap,
-    core_map,
-    rows,
-    strip,
-)
+from ttmem.views.monitor.pages.core_map import LEAST_TITLED, CoreMap, core_map, rows, strip
 from ttmem.views.monitor.pages.rows import device_title, fact_lines, is_blind, sentence, sums_only
 from ttmem.views.monitor.state import Drawn, Look, MonitorState, Page, Target, terms
 from ttmem.views.names import pids_text
@@ -101,11 +85,7 @@ def clash_line(found: CoreMap, units: Units) -> Line:
     ends = f"CBs end at {top:#x}, buffers begin at {lowest:#x}"
     if beyond:
         ends = f"CBs to {top:#x} (cached: {cached:#x}), buffers from {lowest:#x}"
-    return (
-        Span(" "),
-        *ink(far, style),
-        *faint(f" to a clash: {ends}"),
-    )
+    return (Span(" "), *ink(far, style), *faint(f" to a clash: {ends}"))
 
 
 CELLS = (5, 3, 2)  # columns of a cell: ' 42% ', ' 42', ' 4'

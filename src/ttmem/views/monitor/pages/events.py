@@ -12,17 +12,7 @@ from ttmem.events import Notice
 from ttmem.snapshots import Anomaly, LoggedEvent, Losses, Snapshot
 from ttmem.text import ELLIPSIS, clean, columns
 from ttmem.views.figures import Units
-from ttmem.views.ink import (
-    EMPTY,
-    Line,
-    Style,
-    clip_line,
-    faint,
-    flow,
-    indent,
-    ink,
-    paragraph,
-)
+from ttmem.views.ink import EMPTY, Line, Style, clip_line, faint, flow, indent, ink, paragraph
 from ttmem.views.monitor.listing import Listing, ListPage
 from ttmem.views.monitor.pages.event_text import (
     event_id,
@@ -42,11 +32,7 @@ from ttmem.views.monitor.pages.rows import (
 )
 from ttmem.views.monitor.state import Drawn, Look, Page, terms
 from ttmem.views.names import clock
-from ttmem.views.notes import (
-    Note,
-    loss_notes,
-    note_lines,
-)
+from ttmem.views.notes import Note, loss_notes, note_lines
 from ttmem.views.processes import DeviceSets
 from ttmem.views.selection import is_quiet
 from ttmem.views.table import FILTER_ONLY, ListColumn, label, number, phrase
@@ -163,10 +149,7 @@ def _same(one: LoggedEvent, other: LoggedEvent) -> bool:
 
 
 def event_columns(
-    units: Units,
-    rows: Sequence[EventEntry],
-    names: DeviceSets,
-    zone: tzinfo | None,
+    units: Units, rows: Sequence[EventEntry], names: DeviceSets, zone: tzinfo | None
 ) -> list[ListColumn[EventEntry]]:
     """Name and call site where any event has one."""
 

@@ -25,11 +25,7 @@ from ttmem.views.ink import (
 )
 from ttmem.views.meter import PERCENT, is_over
 from ttmem.views.monitor.chart import SECOND, TimeColumns, first_needed, sparkline
-from ttmem.views.monitor.pages.rows import (
-    process_listing,
-    process_totals,
-    sentence,
-)
+from ttmem.views.monitor.pages.rows import process_listing, process_totals, sentence
 from ttmem.views.monitor.state import Drawn, Look, MonitorState, Page, Target, terms
 from ttmem.views.names import age, used_devices
 from ttmem.views.notes import anomaly_notes, missing_notes, note_lines, remark_notes
