@@ -133,12 +133,9 @@ class Raster(NamedTuple):
         return _ASCII[filled[0]] if self.across == 1 else _DOTS[filled[0]][filled[1]]
 
 
-FINE, COARSE = Raster(2, 4), Raster(1, 2)
-
-
 def raster(ascii: bool) -> Raster:
     """The finest that the terminal can show."""
-    return COARSE if ascii else FINE
+    return Raster(1, 2) if ascii else Raster(2, 4)
 
 
 def chart(

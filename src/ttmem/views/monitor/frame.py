@@ -186,16 +186,13 @@ class ScreenFrame(NamedTuple):
             out.append(("PAUSED", [text, "space continues"], Style.WARN))
         if status.problem is not None:
             why = wrap(clean(status.problem), self.width - 2)[:2]
-            out.append(("DISCONNECTED", [*why, f"trying again{self._of_when()}"], Style.ALARM))
+            known = self.snapshot is not None and status.age is not None
+            old = f"; the last snapshot is {status.age:.0f} s old" if known else ""
+            out.append(("DISCONNECTED", [*why, f"trying again{old}"], Style.ALARM))
         elif status.stale:
             text = f"no answer for {status.age:.0f} s; still waiting"
             out.append(("STALE", [text], Style.ALARM))
         return out
-
-    def _of_when(self) -> str:
-        if self.snapshot is None or self.status.age is None:
-            return ""
-        return f"; the last snapshot is {self.status.age:.0f} s old"
 
 
 def _lost(losses: Losses) -> str:

@@ -7,7 +7,7 @@ from functools import partial
 from itertools import zip_longest
 from typing import NamedTuple, TypeVar
 
-from ttmem.snapshots import Device, Snapshot
+from ttmem.snapshots import Device
 from ttmem.snapshots.rows import Core
 from ttmem.views.figures import Units
 from ttmem.views.ink import EMPTY, Line, Span, Style, clip_line, faint, indent, ink, pad
@@ -290,9 +290,11 @@ def _core_view(look: Look, device: Device, grid: tuple[int, int], title: Line) -
     lines = [title, *(facts if look.height >= AIRY else facts[:1])]
     if found is not None:
         lines.append(clash_line(found, units))
+    here = (one for one in snapshot.processes if device.unique_id in one.devices)
+    stock = [one.pid for one in here if is_blind(one.sources)]
+    start = f"; start {pids_text(stock)} with `ttmem run` to see them" if stock else ""
     for why, figures in unknown.items():
-        stock = _stock_pids(snapshot, device) if why == SUMS_ONLY else []
-        hint = f"; start {pids_text(stock)} with `ttmem run` to see them" if stock else ""
+        hint = start if why == SUMS_ONLY else ""
         lines += sentence(f"{', '.join(figures)}: N/A, {why}{hint}", look, Style.FAINT)
     if look.height >= AIRY:
         lines.append(EMPTY)
@@ -320,11 +322,6 @@ def _map_lines(found: CoreMap, own: Owned | None, look: Look, width: int, space:
     head = [strip(found, width, look.ascii)] if space > LEAST_TITLED else []
     left = max(space - len(head), 0)
     return [*head, *rows(found, left, width, look.state.units, look.ascii, own)]
-
-
-def _stock_pids(snapshot: Snapshot, device: Device) -> list[int]:
-    here = (one for one in snapshot.processes if device.unique_id in one.devices)
-    return [one.pid for one in here if is_blind(one.sources)]
 
 
 def _chosen(state: MonitorState, grid: tuple[int, int]) -> Core:

@@ -19,13 +19,12 @@ from ttmem.views.ink import (
     clip_line,
     faint,
     flow,
-    indent,
     ink,
     line_columns,
 )
 from ttmem.views.meter import PERCENT, is_over
 from ttmem.views.monitor.chart import SECOND, TimeColumns, first_needed, sparkline
-from ttmem.views.monitor.pages.rows import process_listing, process_totals, sentence
+from ttmem.views.monitor.pages.rows import fact_lines, process_listing, process_totals, sentence
 from ttmem.views.monitor.state import Drawn, Look, MonitorState, Page, Target, terms
 from ttmem.views.names import age, used_devices
 from ttmem.views.notes import anomaly_notes, missing_notes, note_lines, remark_notes
@@ -99,26 +98,17 @@ class OverviewLayout(NamedTuple):
     ) -> OverviewLayout:
         low = look.height < LOW
         gap = [EMPTY] if look.height >= AIRY else []
-        top = [] if low else _totals(look)
+        devices, units = look.snapshot.devices, look.state.units
+        several = len(devices) > 1 and not low
+        top = [totals_line(devices, units, look.width, look.ascii)] if several else []
         top += _alarm_lines(look, alarm) if look.height > 5 else []
         top += gap if top else []
         between = [] if low else [*gap, process_totals(rows, look)]
-        below = [] if low else _legend(rows, look.width)[:1]
+        below = [] if low else fact_lines(legend(rows), look, 1)
         free = look.height - len(top) - len(between) - len(below)
         area = _devices(look, free, len(rows) + 1, chosen)
         table = max(free - len(area.lines), 0)
         return cls(top, area, between, table, below)
-
-
-def _totals(look: Look) -> list[Line]:
-    devices = look.snapshot.devices
-    if len(devices) < 2:
-        return []
-    return [totals_line(devices, look.state.units, look.width, look.ascii)]
-
-
-def _legend(rows: Sequence[ProcessRow], width: int) -> list[Line]:
-    return [clip_line(line, width) for line in indent(flow(legend(rows), width - 1), 1)]
 
 
 def _alarm_lines(look: Look, most: int) -> list[Line]:
@@ -245,8 +235,10 @@ class OverviewPage(Page):
         at = _device(look)
         rows = process_rows(look.snapshot, look.names)
         table = process_listing(self.name, rows, look, no_process(look.snapshot))
+        if key == "enter" and at is not None:
+            return _show_device(look.snapshot.devices[at].unique_id, look.state)
         if key == "enter":
-            return _deeper(at, table.chosen, look)
+            return _show_buffers(table.chosen.pid, look.state) if table.chosen else None
         layout = OverviewLayout.of(look, rows, at)
         if at is None or key in ("s", "S"):
             if key == "up" and look.state.of(self.name).cursor <= 0 and look.snapshot.devices:
@@ -277,12 +269,6 @@ def _move(key: str, at: int, across: int, has_rows: bool, look: Look) -> None:
     else:
         chosen = look.snapshot.devices[max(0, min(wanted, last))]
         _choose(chosen.unique_id, look.state)
-
-
-def _deeper(device: int | None, process: ProcessRow | None, look: Look) -> str | None:
-    if device is not None:
-        return _show_device(look.snapshot.devices[device].unique_id, look.state)
-    return None if process is None else _show_buffers(process.pid, look.state)
 
 
 def _show_device(unique_id: str, state: MonitorState) -> str:
