@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import tzinfo
 from typing import NamedTuple
 
+from ttmem.sizes import several
 from ttmem.snapshots import Losses, Snapshot
 from ttmem.text import clean, columns, wrap
 from ttmem.views.ink import EMPTY, Line, Span, Style, faint, fitted, ink, line_columns
@@ -197,11 +198,11 @@ class ScreenFrame(NamedTuple):
 
 def _lost(losses: Losses) -> str:
     amounts = (
-        (losses.dropped_events, "event", "events"),
-        (losses.gaps, "gap", "gaps"),
-        (losses.rejected_records, "rejected record", "rejected records"),
+        (losses.dropped_events, "event"),
+        (losses.gaps, "gap"),
+        (losses.rejected_records, "rejected record"),
     )
-    parts = [f"{n:,} {one if n == 1 else many}" for n, one, many in amounts if n]
+    parts = [several(count, noun) for count, noun in amounts if count]
     return f"lost: {', '.join(parts)}" if parts else ""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ttmem.text import clip, columns
 from ttmem.views.ink import Line, Span, Style, faint, ink
@@ -11,7 +11,6 @@ from ttmem.views.monitor.state import step, terms
 
 if TYPE_CHECKING:  # a live monitor does not need the code that reads files
     from ttmem.feeds.recording_feed import PastSpan, RecordingFeed
-    from ttmem.recording import Marker
 
 SPEEDS = (0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 100.0)
 SECOND = 1_000_000_000
@@ -64,8 +63,8 @@ class Mark(NamedTuple):
     text: str
 
 
-def _marks(markers: Iterable[Marker]) -> list[Mark]:
-    """The marker of an event is before it."""
+def _marks(markers: Iterable[Any]) -> list[Mark]:
+    """From those of a recording. The marker of an event is before it."""
     return [
         Mark(one.time_ns, one.position + (one.kind in ("failure", "phase")), one.kind, one.text)
         for one in markers
