@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -102,22 +102,22 @@ def kernel_columns(
 ) -> list[ListColumn[Kernel]]:
     """`programs`: those of the kernels, as far as they are listed."""
     by_key = {program_key(one): one for one in programs}
-    named = any(of.name for row in kernels if (of := by_key.get(program_key(row))))
 
-    def of_program(name: str) -> Callable[[Kernel], Any]:
-        return lambda row: getattr(by_key.get(program_key(row)), name, None)
+    def program(row: Kernel) -> Program | None:
+        return by_key.get(program_key(row))
 
+    named = any(of.name for row in kernels if (of := program(row)))
     operation: ListColumn[Kernel] = phrase(
-        "OPERATION", of_program("name"), width=16, grow=1, rank=1
+        "OPERATION", lambda row: (of := program(row)) and of.name, width=16, grow=1, rank=1
     )
     return [
         phrase("TYPE", lambda row: row.type, width=11, rank=2),
         figure("BINARY", lambda row: row.binary, units.text, width=AMOUNT, rank=7),
         figure("CORES", lambda row: row.cores, rank=9),
         figure("FOOTPRINT", lambda row: row.footprint, units.text),
-        phrase("STATUS", of_program("status"), width=9, rank=3),
+        phrase("STATUS", lambda row: (of := program(row)) and of.status, width=9, rank=3),
         figure("DISPATCHES", lambda row: row.dispatches, rank=4),
-        figure("HITS", of_program("cache_hits"), width=7, rank=6),
+        figure("HITS", lambda row: (of := program(row)) and of.cache_hits, width=7, rank=6),
         label("PROGRAM", lambda row: row.program, rank=5),
         label("PID", lambda row: row.pid, width=7, rank=8),
         *([operation] if named else []),
