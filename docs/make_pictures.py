@@ -34,7 +34,7 @@ from ttmem.snapshots import Question, Snapshot, from_json, to_json
 from ttmem.sources.probe.region_file import find_regions
 from ttmem.text import columns
 from ttmem.views.ink import Line, Style
-from ttmem.views.monitor.live_data import Choice, FeedPoller, LiveData
+from ttmem.views.monitor.live_data import Choice, LiveData, Poller
 from ttmem.views.monitor.monitor import Monitor
 from ttmem.views.monitor.pages import PAGES
 from ttmem.views.monitor.theme import Depth, Rgb, Theme
@@ -189,7 +189,7 @@ def _as_example(document: dict[str, Any]) -> dict[str, Any]:
     return document
 
 
-def _take(monitor: Monitor, watch: LiveData, poller: FeedPoller) -> None:
+def _take(monitor: Monitor, watch: LiveData, poller: Poller[Question, Snapshot]) -> None:
     def settle(seconds: float) -> None:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
@@ -364,7 +364,9 @@ def main() -> None:
         monitor = Monitor(lambda: "this host", watch, PAGES)
         monitor.state.span = 60
         feed = ExampleFeed(open_feed(shm=str(there.folder)), there.folder)
-        poller = FeedPoller(feed, monitor.question, lambda: monitor.interval)
+        poller = Poller(
+            feed.answer, monitor.question, lambda: monitor.interval, lambda: feed.name, feed.close
+        )
         poller.start()
         try:
             _take(monitor, watch, poller)

@@ -13,10 +13,11 @@ import pytest
 from tests.fleet.answers import GIB, NOW, answering, fleet_of_three, series, vector
 from ttmem.commands import main
 from ttmem.errors import BadInput, NoServer, Refused, TtmemError
-from ttmem.fleet.asking import AWAITED, ask_fleet, ask_host
+from ttmem.fleet.asking import AWAITED, ask, ask_fleet, ask_host
 from ttmem.fleet.prometheus import MOST_BYTES, TOKEN_VARIABLE, Prometheus, quoted
 from ttmem.views.figures import Units
-from ttmem.views.monitor.fleet import FleetMonitor, FleetReading, read_fleet
+from ttmem.views.monitor.fleet import FleetMonitor
+from ttmem.views.monitor.live_data import Reading
 
 
 @pytest.fixture
@@ -89,7 +90,7 @@ def test_enter_opens_a_host_and_escape_goes_back(three: Prometheus) -> None:
     monitor = FleetMonitor(three.url, interval=5.0)
 
     def refresh() -> str:
-        monitor.take([read_fleet(three, lambda: monitor.host)])
+        monitor.take([Reading(monitor.host, 0.0, ask(three, monitor.host))])
         return lines(monitor)
 
     assert "c:1" in refresh()
@@ -121,7 +122,7 @@ def test_enter_opens_a_host_and_escape_goes_back(three: Prometheus) -> None:
 
 def test_a_click_chooses_and_a_second_one_opens(three: Prometheus) -> None:
     monitor = FleetMonitor(three.url, interval=5.0)
-    monitor.take([read_fleet(three, lambda: None)])
+    monitor.take([Reading(None, 0.0, ask(three, None))])
     row = next(at for at, line in enumerate(lines(monitor).splitlines()) if " b:1" in line)
 
     monitor.click(40, row)
@@ -133,9 +134,9 @@ def test_a_click_chooses_and_a_second_one_opens(three: Prometheus) -> None:
 
 def test_the_monitor_says_that_prometheus_is_gone_and_keeps_what_it_knew(three: Prometheus) -> None:
     monitor = FleetMonitor(three.url, interval=5.0)
-    monitor.take([read_fleet(three, lambda: None)])
+    monitor.take([Reading(None, 0.0, ask(three, None))])
 
-    monitor.take([FleetReading(0.0, problem="http://x cannot be reached: Connection refused")])
+    monitor.take([Reading(None, 0.0, problem="http://x cannot be reached: Connection refused")])
 
     text = lines(monitor)
     assert "cannot be reached" in text

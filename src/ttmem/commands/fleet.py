@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -78,31 +79,25 @@ def check_fleet(options: argparse.Namespace, *more: str) -> None:
 
 def fleet_text(options: argparse.Namespace, _: int | None = None) -> str:
     """The current state, as text or JSON."""
-    from ttmem.fleet.asking import ask_fleet, ask_host
+    from ttmem.fleet.asking import ask
     from ttmem.fleet.prometheus import Prometheus
-    from ttmem.views.fleet import render_fleet, render_host
+    from ttmem.views.fleet import render_fleet
     from ttmem.views.terminal import as_json
 
-    prometheus = Prometheus(options.prometheus)
-    people = sys.stdout.isatty() and options.watch is None
-    if options.host is not None:
-        view = ask_host(prometheus, options.host)
-        if options.json:
-            return as_json(view.to_json(), people)
-        return drawn(options, partial(render_host, view))
-    fleet = ask_fleet(prometheus)
+    found = ask(Prometheus(options.prometheus), options.host)
     if options.json:
-        return as_json(fleet.to_json(), people)
-    return drawn(options, partial(render_fleet, fleet))
+        return as_json(found.to_json(), sys.stdout.isatty() and options.watch is None)
+    return drawn(options, partial(render_fleet, found))
 
 
 def watch_fleet(options: argparse.Namespace) -> int:
     """The monitor on this terminal, or one page of it as text."""
     from ttmem.commands.options import check_terminal, print_screen
+    from ttmem.fleet.asking import ask
     from ttmem.fleet.prometheus import Prometheus
     from ttmem.views.monitor.app import run_session
-    from ttmem.views.monitor.fleet import FleetMonitor, read_fleet
-    from ttmem.views.monitor.live_data import Poller
+    from ttmem.views.monitor.fleet import FleetMonitor
+    from ttmem.views.monitor.live_data import Poller, Reading
     from ttmem.views.monitor.theme import depth_of
     from ttmem.views.terminal import lacks_signs
 
@@ -114,14 +109,13 @@ def watch_fleet(options: argparse.Namespace) -> int:
         ascii_only=options.ascii or lacks_signs(sys.stdout),
         paper=options.once,
     )
-    read = partial(read_fleet, prometheus, lambda: monitor.host)
+    read = partial(ask, prometheus)
     if not options.once:
         check_terminal()
-        poller = Poller(read, lambda: monitor.interval, lambda: None)
-        return run_session(monitor, monitor, poller, depth_of(options.no_color))
-    reading = read()
-    if reading.trouble is not None:
-        raise reading.trouble
-    monitor.take([reading])
+        poller = Poller(
+            read, lambda: monitor.host, lambda: monitor.interval, lambda: prometheus.url
+        )
+        return run_session(monitor, poller, depth_of(options.no_color))
+    monitor.take([Reading(monitor.host, time.monotonic(), read(monitor.host))])
     print_screen(options, monitor.screen)
     return 0

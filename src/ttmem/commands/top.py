@@ -124,7 +124,7 @@ def keeping_past(feed: Feed, source: Feed) -> Feed:
 def watch_live(feed: Feed, options: argparse.Namespace) -> int:
     """Runs the monitor on this terminal until the user quits."""
     from ttmem.views.monitor.app import run_session
-    from ttmem.views.monitor.live_data import Choice, FeedPoller, LiveData
+    from ttmem.views.monitor.live_data import Choice, LiveData, Poller
     from ttmem.views.monitor.theme import depth_of
 
     check_terminal()
@@ -132,8 +132,14 @@ def watch_live(feed: Feed, options: argparse.Namespace) -> int:
     monitor = _monitor(options, feed, watch)
     monitor.timeline = _timeline(feed, options)
     monitor.notice = _opened(feed, options)
-    poller = FeedPoller(feed, monitor.question, lambda: monitor.interval)
-    return run_session(monitor, watch, poller, depth_of(options.no_color))
+    poller = Poller(
+        feed.answer,
+        monitor.question,
+        lambda: monitor.interval,
+        lambda: f"the {feed.name}",
+        feed.close,
+    )
+    return run_session(monitor, poller, depth_of(options.no_color))
 
 
 def _timeline(feed: Feed, options: argparse.Namespace) -> Timeline | None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from typing import TypeVar
 
-from ttmem.errors import BadInput, NoServer
+from ttmem.errors import BadInput, NoServer, TtmemError
 from ttmem.events import Amounts
 from ttmem.fleet import recorded
 from ttmem.fleet.prometheus import Prometheus, Sample, quoted
@@ -34,6 +34,19 @@ _DEVICE_METRICS = (
 )
 _HOST_METRICS = f"{_DEVICE_METRICS}|ttmem_processes|ttmem_process_memory_bytes"
 PROCESS_LABELS = ("user", "program", "namespace", "pod", "container", "job")
+
+N = TypeVar("N", int, float)
+
+
+def ask(prometheus: Prometheus, host: str | None) -> Fleet | HostView:
+    """All hosts, or one. TtmemError whatever goes wrong."""
+    try:
+        return ask_fleet(prometheus) if host is None else ask_host(prometheus, host)
+    except TtmemError:
+        raise
+    except Exception as trouble:  # unforeseen garbage must not end a monitor
+        problem = f"{prometheus.url} answers nonsense: {type(trouble).__name__}: {trouble}"
+        raise TtmemError(problem) from trouble
 
 
 def ask_fleet(prometheus: Prometheus) -> Fleet:
@@ -88,10 +101,8 @@ def ask_host(prometheus: Prometheus, name: str) -> HostView:
         stale,
         _boards(devices),
         len(devices),
-        max((device.l1_share for device in devices if device.l1_share is not None), default=None),
-        max(
-            (device.dram_share for device in devices if device.dram_share is not None), default=None
-        ),
+        max(_known(device.l1_share for device in devices), default=None),
+        max(_known(device.dram_share for device in devices), default=None),
         _sum(device.dram_used for device in devices),
         _sum(device.dram_capacity for device in devices),
         _sum(int(sample.value) for sample in found if sample.name == "ttmem_processes"),
@@ -170,9 +181,12 @@ def _host(
         sample.labels.get("board", ""): round(sample.value)
         for sample in figures.get(recorded.BOARDS, ())
     }
-    known = FleetHost(
+    seen_ns = None if seen is None else int(seen * 1e9)
+    if stale is not None:
+        return FleetHost(name, seen_ns, stale, boards)
+    return FleetHost(
         name,
-        None if seen is None else int(seen * 1e9),
+        seen_ns,
         stale,
         boards,
         whole(recorded.DEVICES),
@@ -183,11 +197,6 @@ def _host(
         whole(recorded.PROCESSES),
         whole(recorded.FAILED),
         whole(recorded.ANOMALIES) or 0,
-    )
-    if stale is None:
-        return known
-    return FleetHost(
-        name, known.seen_ns, stale, boards, None, None, None, None, None, None, None, anomalies=0
     )
 
 
@@ -202,55 +211,47 @@ def _worst_devices(prometheus: Prometheus, ranked: Iterable[Sample]) -> tuple[Fl
     return tuple(devices[: recorded.WORST])
 
 
-@dataclass(slots=True)
-class _Parts:
-    """What is known about one device."""
-
-    labels: Mapping[str, str] = field(default_factory=dict)
-    amounts: dict[str, float] = field(default_factory=dict)
-    anomalies: int = 0
-
-
 def _devices(samples: Iterable[Sample]) -> list[FleetDevice]:
-    parts: dict[tuple[str, str], _Parts] = defaultdict(_Parts)
+    labels: dict[tuple[str, str], Mapping[str, str]] = {}
+    amounts: dict[tuple[str, str], dict[str, float]] = defaultdict(lambda: defaultdict(float))
     for sample in samples:
         if "device" not in sample.labels or sample.name == "ttmem_process_memory_bytes":
             continue
-        part = parts[sample.instance, sample.labels["device"]]
+        device = sample.instance, sample.labels["device"]
+        amount = amounts[device]
         if sample.name == "ttmem_device_info":
-            part.labels = sample.labels
+            labels[device] = sample.labels
         elif sample.name == "ttmem_anomalies":
-            part.anomalies += round(sample.value)
+            amount[sample.name] += round(sample.value)
         elif sample.labels.get("memory", "dram") == "dram":
-            part.amounts[sample.name] = sample.value
-    return [_device(host, device, part) for (host, device), part in parts.items()]
+            amount[sample.name] = sample.value
+    return [_device(*device, labels.get(device, {}), amount) for device, amount in amounts.items()]
 
 
-def _device(host: str, unique_id: str, part: _Parts) -> FleetDevice:
+def _device(
+    host: str, unique_id: str, labels: Mapping[str, str], amounts: Mapping[str, float]
+) -> FleetDevice:
     def whole(name: str) -> int | None:
-        return None if (value := part.amounts.get(name)) is None else round(value)
+        return None if (value := amounts.get(name)) is None else round(value)
 
     return FleetDevice(
         host,
         unique_id,
-        part.labels.get("id"),
-        part.labels.get("board"),
-        part.labels.get("position"),
+        labels.get("id"),
+        labels.get("board"),
+        labels.get("position"),
         whole("ttmem_l1_used_bytes"),
         whole("ttmem_l1_capacity_bytes"),
         whole("ttmem_memory_used_bytes"),
         whole("ttmem_memory_capacity_bytes"),
-        part.anomalies,
-        part.amounts.get("ttmem_temperature_celsius"),
-        part.amounts.get("ttmem_power_watts"),
+        whole("ttmem_anomalies") or 0,
+        amounts.get("ttmem_temperature_celsius"),
+        amounts.get("ttmem_power_watts"),
     )
 
 
 def _boards(devices: Iterable[FleetDevice]) -> Mapping[str, int]:
-    found: dict[str, int] = defaultdict(int)
-    for device in devices:
-        found[device.board or ""] += 1
-    return dict(found)
+    return dict(Counter(device.board or "" for device in devices))
 
 
 def _processes(samples: Iterable[Sample]) -> tuple[FleetProcess, ...] | None:
@@ -279,6 +280,10 @@ def _processes(samples: Iterable[Sample]) -> tuple[FleetProcess, ...] | None:
     return tuple(sorted(rows, key=lambda row: -row.total))
 
 
+def _known(values: Iterable[N | None]) -> list[N]:
+    return [value for value in values if value is not None]
+
+
 def _sum(values: Iterable[int | None]) -> int | None:
-    known = [value for value in values if value is not None]
+    known = _known(values)
     return sum(known) if known else None

@@ -73,14 +73,14 @@ class FleetHost:
     seen_ns: int | None  # time of its last snapshot; None: Prometheus has none of the last day
     stale: str | None  # why there is no newer one; None if it is current
     boards: Mapping[str, int]  # devices by board
-    devices: int | None
-    l1_share: float | None  # of the device whose L1 is fullest
-    dram_share: float | None  # of the device whose DRAM is fullest
-    dram_used: int | None
-    dram_capacity: int | None
-    processes: int | None
-    failed: int | None  # allocations, in the last hour
-    anomalies: int
+    devices: int | None = None
+    l1_share: float | None = None  # of the device whose L1 is fullest
+    dram_share: float | None = None  # of the device whose DRAM is fullest
+    dram_used: int | None = None
+    dram_capacity: int | None = None
+    processes: int | None = None
+    failed: int | None = None  # allocations, in the last hour
+    anomalies: int = 0
 
     @property
     def badness(self) -> tuple[bool, float, float]:

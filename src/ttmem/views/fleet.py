@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import tzinfo
 from functools import partial
+from operator import attrgetter
+from typing import Any
 
 from ttmem.fleet.rows import Fleet, FleetDevice, FleetHost, FleetProcess, HostView
 from ttmem.sizes import several
@@ -12,7 +15,7 @@ from ttmem.views.figures import Units, of_limit
 from ttmem.views.ink import EMPTY, Line, Style, faint, flow, ink, pad, paint, paragraph
 from ttmem.views.meter import meter
 from ttmem.views.names import moment, time_of_day
-from ttmem.views.table import ListColumn, Row, figure, phrase, row_lines
+from ttmem.views.table import ListColumn, figure, label, number, phrase, row_lines
 
 SHOWN = 20  # devices in the table of `ttmem ps`; JSON has more
 METER = 12
@@ -24,29 +27,22 @@ NOT_RECORDED = (
 NO_PROCESSES = "no figures of processes: its exporter runs without --per-process"
 
 
-def _meter(share: float | None, width: int) -> Line:
-    if share is None:
-        return pad(faint("N/A"), width, right=True)
-    return meter(round(share * PARTS), PARTS, width)
+def _share(title: str, get: str) -> ListColumn[Any]:
+    def draw(row: Any, width: int) -> Line:
+        share = getattr(row, get)
+        if share is None:
+            return pad(faint("N/A"), width, right=True)
+        return meter(round(share * PARTS), PARTS, width)
+
+    column = figure(title, attrgetter(get), "{:.0%}".format, width=METER)
+    return replace(column, draw=draw)
 
 
-def _share(title: str, get: str) -> ListColumn[Row]:
-    def share(row: Row) -> float | None:
-        found: float | None = getattr(row, get)
-        return found
-
-    def cell(row: Row) -> str | None:
-        return None if (found := share(row)) is None else f"{found:.0%}"
-
-    return ListColumn(
-        title,
-        cell,
-        share,
-        right=True,
-        width=METER,
-        largest_first=True,
-        draw=lambda row, width: _meter(share(row), width),
-    )
+def _of_limit(title: str, memory: str, units: Units, rank: int) -> ListColumn[Any]:
+    """'4.5 GiB / 12.0 GiB' of a memory, sorted by what is used."""
+    used = attrgetter(f"{memory}_used")
+    capacity = attrgetter(f"{memory}_capacity")
+    return number(title, lambda row: of_limit(units, used(row), capacity(row)), used, rank=rank)
 
 
 def boards_text(boards: Mapping[str, int]) -> str | None:
@@ -91,14 +87,7 @@ def host_columns(
         phrase("host", lambda host: host.name, width=16, grow=1),
         _share("L1 fullest", "l1_share"),
         _share("DRAM fullest", "dram_share"),
-        ListColumn(
-            "DRAM",
-            lambda host: of_limit(units, host.dram_used, host.dram_capacity),
-            lambda host: host.dram_used,
-            right=True,
-            rank=3,
-            largest_first=True,
-        ),
+        _of_limit("DRAM", "dram", units, 3),
         figure("devices", lambda host: host.devices, rank=2),
         figure("processes", lambda host: host.processes, rank=1),
         phrase("boards", lambda host: boards_text(host.boards), width=12, grow=1, rank=4),
@@ -108,50 +97,24 @@ def host_columns(
 def device_columns(
     units: Units = Units.BINARY, *, with_host: bool = True
 ) -> list[ListColumn[FleetDevice]]:
-    host = [phrase("host", _host_of, width=16, grow=2)] if with_host else []
+    host: ListColumn[FleetDevice] = phrase("host", lambda one: one.host, width=16, grow=2)
     return [
-        *host,
+        *([host] if with_host else []),
         phrase("device", _device_name, width=18),
         _share("L1", "l1_share"),
         _share("DRAM", "dram_share"),
-        ListColumn(
-            "L1 used",
-            lambda one: of_limit(units, one.l1_used, one.l1_capacity),
-            lambda one: one.l1_used,
-            right=True,
-            rank=2,
-            largest_first=True,
-        ),
-        ListColumn(
-            "DRAM used",
-            lambda one: of_limit(units, one.dram_used, one.dram_capacity),
-            lambda one: one.dram_used,
-            right=True,
-            rank=1,
-            largest_first=True,
-        ),
+        _of_limit("L1 used", "l1", units, 2),
+        _of_limit("DRAM used", "dram", units, 1),
         figure("to look at", lambda one: one.anomalies, rank=3),
         phrase("unique id", lambda one: one.unique_id, width=20, rank=4),
-        ListColumn("celsius", _temperature, lambda one: one.temperature_c, right=True, rank=5),
-        ListColumn("watts", _power, lambda one: one.power_w, right=True, rank=6),
+        label("celsius", lambda one: one.temperature_c, "{:.0f}".format, rank=5),
+        label("watts", lambda one: one.power_w, "{:.0f}".format, rank=6),
     ]
-
-
-def _host_of(device: FleetDevice) -> str:
-    return device.host
 
 
 def _device_name(device: FleetDevice) -> str:
     parts = (device.id or "?", device.position, device.board or "unknown board")
     return " ".join(part for part in parts if part)
-
-
-def _temperature(device: FleetDevice) -> str | None:
-    return None if device.temperature_c is None else f"{device.temperature_c:.0f}"
-
-
-def _power(device: FleetDevice) -> str | None:
-    return None if device.power_w is None else f"{device.power_w:.0f}"
 
 
 def process_columns(units: Units = Units.BINARY) -> list[ListColumn[FleetProcess]]:
@@ -215,7 +178,15 @@ def host_facts(view: HostView, zone: tzinfo | None = None) -> list[Line]:
     ]
 
 
-def render_fleet(fleet: Fleet, *, width: int, color: bool, zone: tzinfo | None = None) -> str:
+def render_fleet(
+    found: Fleet | HostView, *, width: int, color: bool, zone: tzinfo | None = None
+) -> str:
+    if isinstance(found, HostView):
+        return paint(_host_lines(found, width, zone), width, color)
+    return paint(_fleet_lines(found, width, zone), width, color)
+
+
+def _fleet_lines(fleet: Fleet, width: int, zone: tzinfo | None) -> list[Line]:
     lines = [*flow(fleet_title(fleet, zone), width), EMPTY]
     lines += row_lines(host_columns(fleet.time_ns, zone), fleet.hosts, width)
     if fleet.worst:
@@ -223,10 +194,10 @@ def render_fleet(fleet: Fleet, *, width: int, color: bool, zone: tzinfo | None =
         lines += row_lines(device_columns(), fleet.worst[:SHOWN], width)
     if not fleet.recorded:
         lines += [EMPTY, *paragraph(NOT_RECORDED, width, Style.FAINT)]
-    return paint(lines, width, color)
+    return lines
 
 
-def render_host(view: HostView, *, width: int, color: bool, zone: tzinfo | None = None) -> str:
+def _host_lines(view: HostView, width: int, zone: tzinfo | None) -> list[Line]:
     lines = [*flow(host_facts(view, zone), width), EMPTY]
     lines += row_lines(device_columns(with_host=False), view.devices, width)
     lines.append(EMPTY)
@@ -234,4 +205,4 @@ def render_host(view: HostView, *, width: int, color: bool, zone: tzinfo | None 
         lines += paragraph(NO_PROCESSES, width, Style.FAINT)
     else:
         lines += row_lines(process_columns(), view.processes, width)
-    return paint(lines, width, color)
+    return lines

@@ -40,6 +40,7 @@ Cell = Line | Callable[[int], Line]  # a function gets the width of its column
 
 
 Row = TypeVar("Row")
+N = TypeVar("N", int, float)
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +225,7 @@ class ListColumn(Column[Row]):
 def number(
     title: str,
     cell: Callable[[Row], str | Line | None],
-    key: Callable[[Row], int | None],
+    key: Callable[[Row], float | None],
     width: int = 0,
     rank: int = 0,
 ) -> ListColumn[Row]:
@@ -234,8 +235,8 @@ def number(
 
 def figure(
     title: str,
-    get: Callable[[Row], int | None],
-    write: Callable[[int], str] = "{:,}".format,
+    get: Callable[[Row], N | None],
+    write: Callable[[N], str] = "{:,}".format,
     *,
     width: int = 0,
     rank: int = 0,
@@ -250,8 +251,8 @@ def figure(
 
 def label(
     title: str,
-    get: Callable[[Row], int | None],
-    write: Callable[[int], str] = str,
+    get: Callable[[Row], N | None],
+    write: Callable[[N], str] = str,
     *,
     width: int = 0,
     rank: int = 0,

@@ -17,16 +17,19 @@ from ttmem.views.monitor.state import Drawn, Look, MonitorState, Page, Series, T
 from ttmem.views.names import in_order
 
 
-class Rows:
+class Rows(Page):
     """A page of numbered rows; Enter and a click go to the page `deeper`."""
 
     def __init__(self, name: str, details: Sequence[str] = (), deeper: str | None = None) -> None:
         self.name = name
-        self.keys = (("x", f"{name.lower()}'s own"),)
         self.pressed: list[str] = []
         self.details = details
         self.help = (("ROW", f"a row of {name}; counted, not measured"),)
         self._deeper = deeper
+
+    @property
+    def keys(self) -> Sequence[tuple[str, str]]:
+        return (("x", f"{self.name.lower()}'s own"),)
 
     def draw(self, look: Look) -> Drawn:
         devices = [device.unique_id for device in look.snapshot.devices]

@@ -19,7 +19,7 @@ from ttmem.events import Op
 from ttmem.feeds import Feed, ServerFeed
 from ttmem.snapshots import Question, Snapshot
 from ttmem.views.monitor.app import MonitorApp
-from ttmem.views.monitor.live_data import Choice, FeedPoller, LiveData, Reading
+from ttmem.views.monitor.live_data import Choice, LiveData, Poller
 from ttmem.views.monitor.monitor import Monitor
 from ttmem.views.monitor.pages import PAGES
 from ttmem.views.monitor.terminal import Terminal
@@ -33,7 +33,7 @@ WEIGHTS = Head(Op.ALLOC, 0, 64 * MIB, 0, os.getpid(), 0x1000)
 class Driven:
     """The application, and a window to type into."""
 
-    def __init__(self, app: MonitorApp[Reading], monitor: Monitor, window: Window) -> None:
+    def __init__(self, app: MonitorApp, monitor: Monitor, window: Window) -> None:
         self.app, self.monitor, self.window = app, monitor, window
 
     def press(self, keys: str) -> None:
@@ -55,14 +55,16 @@ class Driven:
 def driven(feed: Feed, width: int = 120, height: int = 40) -> Iterator[Driven]:
     watch = LiveData(Choice())
     monitor = Monitor(lambda: feed.name, watch, PAGES, interval=0.1)
-    poller = FeedPoller(feed, monitor.question, lambda: monitor.interval)
+    poller = Poller(
+        feed.answer, monitor.question, lambda: monitor.interval, lambda: feed.name, feed.close
+    )
     poller.start()
     try:
         with (
             Window(width, height) as window,
             Terminal(window.inside, window.inside) as terminal,
         ):
-            app = MonitorApp(monitor, watch, poller, terminal, Depth.TRUE)
+            app = MonitorApp(monitor, poller, terminal, Depth.TRUE)
             app.start()
             yield Driven(app, monitor, window)
     finally:

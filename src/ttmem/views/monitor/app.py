@@ -6,54 +6,26 @@ import gc
 import sys
 import time
 from collections.abc import Iterable
-from typing import Generic, Protocol, TypeVar
+from typing import Any
 
 from ttmem.views.ink import Line
-from ttmem.views.monitor.live_data import Poller, R
+from ttmem.views.monitor.live_data import Poller
+from ttmem.views.monitor.screen import MonitorScreen
 from ttmem.views.monitor.terminal import Click, Event, Terminal
 from ttmem.views.monitor.theme import Depth, Theme
 
-R_contra = TypeVar("R_contra", contravariant=True)
 FIRST_ANSWER = 0.4  # seconds that the first screen waits for the feed
 HEARTBEAT = 1.0  # seconds; how often ages are redrawn while the feed is silent
 
 
-class Shows(Protocol):
-    """A monitor without a terminal: `Monitor`, or that of a fleet."""
-
-    done: bool  # the user has quit
-    dark: bool
-    typing: bool  # the filter
-    faults: dict[str, None]  # printed at the end
-
-    def screen(self, width: int, height: int) -> list[Line]: ...
-    def press(self, key: str) -> None: ...
-    def click(self, column: int, line: int) -> None: ...
-    def tick(self) -> None: ...
-    def wish(self) -> object:
-        """What the next reading is for; if it changes, one is made at once."""
-
-
-class Takes(Protocol[R_contra]):
-    """Where readings go."""
-
-    def take(self, readings: Iterable[R_contra]) -> None: ...
-
-
-class MonitorApp(Generic[R]):
+class MonitorApp:
     """As small as possible: everything that can be tested without a terminal is in the monitor."""
 
     def __init__(
-        self,
-        monitor: Shows,
-        watch: Takes[R],
-        poller: Poller[R],
-        terminal: Terminal,
-        depth: Depth,
+        self, monitor: MonitorScreen, poller: Poller[Any, Any], terminal: Terminal, depth: Depth
     ) -> None:
         self._monitor = monitor
-        self._watch = watch
-        self._follower = poller
+        self._poller = poller
         self._terminal = terminal
         self._themes = {dark: Theme(depth, dark) for dark in (True, False)}
         self._asked: object = None
@@ -66,9 +38,9 @@ class MonitorApp(Generic[R]):
 
     def start(self) -> None:
         """Draws the first screen, after waiting a moment for the feed."""
-        self._follower.wait(FIRST_ANSWER)
-        self._follower.notify = self._terminal.wake
-        self._watch.take(self._follower.readings())
+        self._poller.wait(FIRST_ANSWER)
+        self._poller.notify = self._terminal.wake
+        self._monitor.take(self._poller.readings())
         self._draw()
 
     def turn(self) -> None:
@@ -79,7 +51,7 @@ class MonitorApp(Generic[R]):
                 self._lines()  # a key acts on the screen that the key before it led to
             self._handle(event)
         if not self.over:
-            self._watch.take(self._follower.readings())
+            self._monitor.take(self._poller.readings())
             self._monitor.tick()
             self._draw()
 
@@ -104,15 +76,15 @@ class MonitorApp(Generic[R]):
         wish = self._monitor.wish()
         if wish != self._asked:
             self._asked = wish
-            self._follower.hurry()
+            self._poller.hurry()
 
 
-def run_session(monitor: Shows, watch: Takes[R], poller: Poller[R], depth: Depth) -> int:
+def run_session(monitor: MonitorScreen, poller: Poller[Any, Any], depth: Depth) -> int:
     """Runs until the user quits; returns the exit code. Errors are printed at the end."""
     poller.start()
     try:
         with Terminal() as terminal:
-            app = MonitorApp(monitor, watch, poller, terminal, depth)
+            app = MonitorApp(monitor, poller, terminal, depth)
             app.start()
             _calm_collector()
             while not app.over:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ttmem.events import Telemetry
 from ttmem.snapshots import MemoryUse
-from ttmem.views.figures import AMOUNT, Kind, Units, amount, of_limit
+from ttmem.views.figures import AMOUNT, Kind, Units, amount, known, of_limit
 from ttmem.views.ink import Line, Span, Style, clip_line, faint, flow, ink, pad
 from ttmem.views.meter import is_over, level, percentage
 from ttmem.views.monitor.state import Look, Series
@@ -133,12 +133,9 @@ class Raster(NamedTuple):
         return _ASCII[filled[0]] if self.across == 1 else _DOTS[filled[0]][filled[1]]
 
 
-FINE, COARSE = Raster(2, 4), Raster(1, 2)
-
-
 def raster(ascii: bool) -> Raster:
     """The finest that the terminal can show."""
-    return COARSE if ascii else FINE
+    return Raster(1, 2) if ascii else Raster(2, 4)
 
 
 def chart(
@@ -186,10 +183,10 @@ def _peak(
     peak_at: int | None,
 ) -> tuple[int, int] | None:
     """The cell above the highest value, or its own at the upper edge."""
-    known = [(value, -at) for at, value in enumerate(values) if value]
-    if not known:
+    above_zero = [(value, -at) for at, value in enumerate(values) if value]
+    if not above_zero:
         return None
-    at = -max(known)[1] if peak_at is None else peak_at
+    at = -max(above_zero)[1] if peak_at is None else peak_at
     return at // grain.across, min(-(-heights[at] // grain.levels), rows - 1)
 
 
@@ -256,7 +253,10 @@ def panel(subject: Subject, series: Series, look: Look, width: int, height: int)
     past = Past.of(subject, series, columns)
     capacity = subject.use.capacity
     top = scale(past.peak, capacity)
-    drawn = frame.chart(past.values, top, subject.kind.style, capacity, past.peak_at)
+    drawn = chart(
+        past.values, frame.rows, top, subject.kind.style,
+        limit=capacity, ascii=look.ascii, peak_at=past.peak_at,
+    )  # fmt: skip
     return frame.lines(
         _title(subject, past, look, width), drawn, look.state.units.text(top), columns
     )
@@ -292,8 +292,9 @@ def sensor_panel(
     top = max([most or sensor.top, *values])
     frame = _Axes(look, width, height, len(sensor.text(top)))
     columns = frame.columns(series)
-    drawn = frame.chart(columns.highest(values), top, sensor.style, most, None)
-    now = faint("N/A") if value is None else ink(sensor.text(round(10 * value)))
+    highest = columns.highest(values)
+    drawn = chart(highest, frame.rows, top, sensor.style, limit=most, ascii=look.ascii)
+    now = known(None if value is None else sensor.text(round(10 * value)))
     of = faint(f" / {sensor.text(most)}") if most is not None else ()
     title = (*ink(f"{sensor.title} ", sensor.style), *now, *of)
     return frame.lines(title, drawn, sensor.text(top), columns)
@@ -305,7 +306,7 @@ class _Axes:
     def __init__(self, look: Look, width: int, height: int, label: int) -> None:
         self._look, self._width, self._height = look, width, height
         self._timed = height >= TALL
-        self._rows = height - 1 - self._timed
+        self.rows = height - 1 - self._timed
         self._label, self._cells = label, width - label - 1
         if self._cells < LEAST_CELLS:
             self._label, self._cells = -1, max(width, 1)
@@ -314,23 +315,12 @@ class _Axes:
         count = self._cells * raster(self._look.ascii).across
         return TimeColumns.of(series, self._look.snapshot.time_ns, self._look.span, count)
 
-    def chart(
-        self,
-        values: Sequence[int | None],
-        top: int,
-        style: Style,
-        limit: int | None,
-        peak_at: int | None,
-    ) -> list[Line]:
-        ascii = self._look.ascii
-        return chart(values, self._rows, top, style, limit=limit, ascii=ascii, peak_at=peak_at)
-
     def lines(
         self, title: Line, drawn: Sequence[Line], top: str, columns: TimeColumns
     ) -> list[Line]:
         lines = [title]
         for at, line in enumerate(drawn):
-            text = top if at == 0 else "0" if at == self._rows - 1 else ""
+            text = top if at == 0 else "0" if at == self.rows - 1 else ""
             lines.append((*_axis(text, self._label, self._look.ascii), *line))
         if self._timed:
             lines.append(_times(columns, self._look, self._label + 1, self._cells))

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import tzinfo
-from typing import Any, NamedTuple
+from typing import Any
 
-from ttmem.errors import TtmemError
-from ttmem.fleet.asking import ask_fleet, ask_host
-from ttmem.fleet.prometheus import Prometheus
-from ttmem.fleet.rows import Fleet, HostView
+from ttmem.fleet.rows import Fleet, FleetDevice, HostView
 from ttmem.views.fleet import (
     NO_PROCESSES,
     NOT_RECORDED,
@@ -24,6 +21,7 @@ from ttmem.views.ink import EMPTY, Line, Style, faint, flow, ink, paragraph
 from ttmem.views.monitor.frame import Status
 from ttmem.views.monitor.help import entry_lines
 from ttmem.views.monitor.listing import Listing
+from ttmem.views.monitor.live_data import Reading
 from ttmem.views.monitor.screen import MonitorScreen
 from ttmem.views.monitor.state import Drawn, Target, terms
 
@@ -60,33 +58,7 @@ processes | live processes that use a device. The list needs exporters with --pe
 """)
 
 
-class FleetReading(NamedTuple):
-    """An answer: all hosts, or one, or what was wrong."""
-
-    arrived: float  # of the monotonic clock
-    fleet: Fleet | None = None
-    host: HostView | None = None
-    problem: str | None = None
-    trouble: TtmemError | None = None  # the same, with its exit code
-
-
-def read_fleet(prometheus: Prometheus, host: Callable[[], str | None]) -> FleetReading:
-    """Asks for what the monitor shows."""
-    name = host()
-    try:
-        if name is None:
-            return FleetReading(time.monotonic(), fleet=ask_fleet(prometheus))
-        return FleetReading(time.monotonic(), host=ask_host(prometheus, name))
-    except TtmemError as trouble:
-        return FleetReading(time.monotonic(), problem=str(trouble), trouble=trouble)
-    except Exception as trouble:  # unforeseen garbage must not end the thread
-        problem = f"{prometheus.url} answers nonsense: {type(trouble).__name__}: {trouble}"
-        return FleetReading(time.monotonic(), problem=problem, trouble=TtmemError(problem))
-
-
 class FleetMonitor(MonitorScreen):
-    """What `MonitorApp` shows, and where its readings go."""
-
     fastest = 1.0
 
     def __init__(
@@ -99,14 +71,8 @@ class FleetMonitor(MonitorScreen):
         ascii_only: bool = False,
         paper: bool = False,
     ) -> None:
-        super().__init__(
-            PAGES,
-            interval=interval,
-            page=PAGES.index(HOST) if host else 0,
-            zone=zone,
-            ascii_only=ascii_only,
-            paper=paper,
-        )
+        page = PAGES.index(HOST) if host else 0
+        super().__init__(PAGES, interval, page, zone, ascii_only, paper)
         self._source = source
         self._host = host  # the one that is shown, or was
         self._fleet: Fleet | None = None
@@ -131,16 +97,15 @@ class FleetMonitor(MonitorScreen):
     def wish(self) -> object:
         return self.host, self.interval
 
-    def tick(self) -> None:
-        """Nothing moves by itself."""
-
-    def take(self, readings: Iterable[FleetReading]) -> None:
+    def take(self, readings: Iterable[Reading[str | None, Fleet | HostView]]) -> None:
         for reading in readings:
             self._problem = reading.problem
-            if reading.problem is None:
+            if reading.answer is not None:
                 self._arrived, self._beats = reading.arrived, self._beats + 1
-                self._fleet = reading.fleet or self._fleet
-                self._view = reading.host or self._view
+            if isinstance(reading.answer, Fleet):
+                self._fleet = reading.answer
+            elif reading.answer is not None:
+                self._view = reading.answer
 
     # -- the screen --------------------------------------------------------------------------------
 
@@ -172,21 +137,24 @@ class FleetMonitor(MonitorScreen):
         if not self._fleet.recorded:
             above += paragraph(f" {NOT_RECORDED}", width, Style.FAINT)
         above = above[: max(height - 4, 0)]
-        table: Listing[Any]
-        if self._page == HOSTS:
-            columns = host_columns(self._fleet.time_ns, self._zone, self.state.units)
-            table = Listing(HOSTS, columns, self._fleet.hosts, self.state, noun="host")
-        else:
-            table = Listing(
-                DEVICES,
-                device_columns(self.state.units),
-                self._fleet.worst,
-                self.state,
-                first=2,
-                empty="no device is in use",
-                noun="device",
-            )
-        return self._with_list(above, table, width, height)
+        if self._page == DEVICES:
+            return self._with_list(above, self._devices(self._fleet.worst), width, height)
+        columns = host_columns(self._fleet.time_ns, self._zone, self.state.units)
+        hosts = Listing(HOSTS, columns, self._fleet.hosts, self.state, noun="host")
+        return self._with_list(above, hosts, width, height)
+
+    def _devices(self, devices: Sequence[FleetDevice]) -> Listing[Any]:
+        of_all = self._page == DEVICES
+        columns = device_columns(self.state.units, with_host=of_all)
+        return Listing(
+            self._page,
+            columns,
+            devices,
+            self.state,
+            first=1 + of_all,
+            empty="no device is in use",
+            noun="device",
+        )
 
     def _host_page(self, width: int, height: int) -> Drawn:
         view = self._view
@@ -196,15 +164,7 @@ class FleetMonitor(MonitorScreen):
             return Drawn([] if self._problem else [faint(f" asking for {self._host}")])
         above = flow([ink(" "), *host_facts(view, self._zone)], width)[: max(height - 6, 1)]
         space = height - len(above)
-        devices: Listing[Any] = Listing(
-            HOST,
-            device_columns(self.state.units, with_host=False),
-            view.devices,
-            self.state,
-            first=1,
-            empty="no device is in use",
-            noun="device",
-        )
+        devices = self._devices(view.devices)
         if view.processes is None:
             note = paragraph(f" {NO_PROCESSES}", width, Style.FAINT)[:2]
             part = self._with_list(above, devices, width, height - len(note) - 1)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import tzinfo
 from typing import NamedTuple
 
+from ttmem.sizes import several
 from ttmem.snapshots import Losses, Snapshot
 from ttmem.text import clean, columns, wrap
 from ttmem.views.ink import EMPTY, Line, Span, Style, faint, fitted, ink, line_columns
@@ -186,25 +187,22 @@ class ScreenFrame(NamedTuple):
             out.append(("PAUSED", [text, "space continues"], Style.WARN))
         if status.problem is not None:
             why = wrap(clean(status.problem), self.width - 2)[:2]
-            out.append(("DISCONNECTED", [*why, f"trying again{self._of_when()}"], Style.ALARM))
+            known = self.snapshot is not None and status.age is not None
+            old = f"; the last snapshot is {status.age:.0f} s old" if known else ""
+            out.append(("DISCONNECTED", [*why, f"trying again{old}"], Style.ALARM))
         elif status.stale:
             text = f"no answer for {status.age:.0f} s; still waiting"
             out.append(("STALE", [text], Style.ALARM))
         return out
 
-    def _of_when(self) -> str:
-        if self.snapshot is None or self.status.age is None:
-            return ""
-        return f"; the last snapshot is {self.status.age:.0f} s old"
-
 
 def _lost(losses: Losses) -> str:
     amounts = (
-        (losses.dropped_events, "event", "events"),
-        (losses.gaps, "gap", "gaps"),
-        (losses.rejected_records, "rejected record", "rejected records"),
+        (losses.dropped_events, "event"),
+        (losses.gaps, "gap"),
+        (losses.rejected_records, "rejected record"),
     )
-    parts = [f"{n:,} {one if n == 1 else many}" for n, one, many in amounts if n]
+    parts = [several(count, noun) for count, noun in amounts if count]
     return f"lost: {', '.join(parts)}" if parts else ""
 
 

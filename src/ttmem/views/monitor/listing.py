@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Generic, TypeVar
 
+from ttmem.sizes import several
 from ttmem.text import clean
 from ttmem.views.ink import EMPTY, Line, Style, clip_line, faint, indent, ink, paragraph
 from ttmem.views.monitor.state import Drawn, Look, MonitorState, Target
@@ -40,25 +41,6 @@ def seen(cell: str | Line | None) -> str:
         return "n/a"
     text = clean(cell) if isinstance(cell, str) else "".join(span.text for span in cell)
     return text.casefold()
-
-
-def title(text: str, sorts: bool, falling: bool, ascii: bool) -> Line:
-    """The title of a column; the one sorted by has an arrow."""
-    if not sorts:
-        return faint(text)
-    mark = ("v" if falling else "^") if ascii else ("▼" if falling else "▲")
-    return ink(text + mark, Style.LABEL)
-
-
-def no_space(count: int, noun: str) -> Line:
-    """Where there is only one line: '3 processes, no space to list them'."""
-    many = noun + ("es" if noun.endswith("s") else "s")
-    text = (
-        f"1 {noun}, no space to list it"
-        if count == 1
-        else f"{count:,} {many}, no space to list them"
-    )
-    return faint(" " * GUTTER + text)
 
 
 MOVES = ("up", "down", "pageup", "pagedown", "home", "end")
@@ -129,7 +111,7 @@ class Listing(Generic[Row]):
         visible = self.rows[start : start + space]
         table = table_of(self._columns, visible).fitted(width - GUTTER)
         if self.rows and not space:
-            line = clip_line(no_space(len(self.rows), self._noun), width)
+            line = clip_line(self._no_space(), width)
             return Drawn([line] if height == 1 else [self._header(table, width, ascii), line])
         lines = [self._header(table, width, ascii)]
         targets = self._header_targets(table, top)
@@ -172,12 +154,15 @@ class Listing(Generic[Row]):
         self._of.top = self._start(space)
 
     def _header(self, table: Table, width: int, ascii: bool) -> Line:
-        cells = []
-        for at in table.shown:
-            column = self._columns[at]
-            falling = column.largest_first != self._of.reverse
-            cells.append(title(column.title, at == self.sort_column, falling, ascii))
-        return table.listed(cells, width)
+        """The titles; that of the column which sorts has an arrow."""
+        by = self._columns[self.sort_column]
+        falling = by.largest_first != self._of.reverse
+        arrow = ("v" if falling else "^") if ascii else ("▼" if falling else "▲")
+        titles = [faint(self._columns[at].title) for at in table.shown]
+        if self.sort_column in table.shown:
+            at = table.shown.index(self.sort_column)
+            titles[at] = ink(by.title + arrow, Style.LABEL)
+        return table.listed(titles, width)
 
     def _header_targets(self, table: Table, line: int) -> list[Target]:
         targets, start = [], GUTTER
@@ -188,6 +173,13 @@ class Listing(Generic[Row]):
                 targets.append(Target(line, act, start, start + width))
             start += width + GAP
         return targets
+
+    def _no_space(self) -> Line:
+        """Where there is only one line: '3 processes, no space to list them'."""
+        many = self._noun + ("es" if self._noun.endswith("s") else "s")
+        them = "it" if len(self.rows) == 1 else "them"
+        count = several(len(self.rows), self._noun, many)
+        return faint(" " * GUTTER + f"{count}, no space to list {them}")
 
     def _nothing(self) -> str:
         return f"nothing matches '{self._filter}'" if self._all else self._empty

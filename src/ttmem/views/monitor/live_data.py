@@ -5,13 +5,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from queue import SimpleQueue
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from ttmem.errors import NothingToRead, TtmemError
-from ttmem.feeds import Feed
 from ttmem.snapshots import DETAILS, Question, Snapshot
 from ttmem.views.monitor.chart import SENSORS
 from ttmem.views.monitor.sample_history import SampleHistory, measured
@@ -23,37 +22,39 @@ RETRY = 0.5  # seconds at least between two attempts while there is trouble
 PARTING = 0.2  # seconds to wait for the thread at the end; one that hangs dies with the process
 
 
-class Reading(NamedTuple):
-    """One answer of the feed: a snapshot, or what was wrong."""
+Q = TypeVar("Q")  # a question
+A = TypeVar("A")  # its answer
 
-    question: Question
+
+@dataclass(frozen=True, slots=True)
+class Reading(Generic[Q, A]):
+    """One answer of a feed, or what was wrong."""
+
+    question: Q
     arrived: float  # of the monotonic clock
-    snapshot: Snapshot | None = None
+    answer: A | None = None
     problem: str | None = None
     idle: bool = False  # there is nothing to read, because no program uses a device
 
 
-class Polled(Protocol):
-    """Whatever is read again and again."""
-
-    @property
-    def problem(self) -> str | None: ...
-
-
-R = TypeVar("R", bound=Polled)
-
-
-class Poller(Generic[R]):
-    """Reads something in a thread and queues what it reads; `notify` is called in that thread after each."""
+class Poller(Generic[Q, A]):
+    """Reads a feed in a thread and queues its answers; `notify` is called in that thread after each."""
 
     def __init__(
-        self, read: Callable[[], R], interval: Callable[[], float], close: Callable[[], None]
+        self,
+        read: Callable[[Q], A],
+        question: Callable[[], Q],
+        interval: Callable[[], float],
+        name: Callable[[], str],
+        close: Callable[[], None] = lambda: None,  # its connection; the next reading opens another
     ) -> None:
         self.notify: Callable[[], None] = lambda: None
         self._read = read
+        self._question = question
         self._interval = interval
+        self._name = name
         self._close = close
-        self._readings: SimpleQueue[R] = SimpleQueue()
+        self._readings: SimpleQueue[Reading[Q, A]] = SimpleQueue()
         self._wake = threading.Event()
         self._arrived = threading.Event()
         self._ended = False
@@ -76,7 +77,7 @@ class Poller(Generic[R]):
         """Waits for a reading, at most that long."""
         self._arrived.wait(seconds)
 
-    def readings(self) -> list[R]:
+    def readings(self) -> list[Reading[Q, A]]:
         """What has arrived since the last call, oldest first."""
         self._arrived.clear()
         out = []
@@ -87,7 +88,7 @@ class Poller(Generic[R]):
     def _run(self) -> None:
         while not self._ended:
             begun = time.monotonic()
-            reading = self._read()
+            reading = self._ask(self._question())
             self._readings.put(reading)
             self._arrived.set()
             self.notify()
@@ -96,30 +97,18 @@ class Poller(Generic[R]):
             self._wake.clear()
         self._close()
 
-
-class FeedPoller(Poller[Reading]):
-    """Reads a feed."""
-
-    def __init__(
-        self, feed: Feed, ask: Callable[[], Question], interval: Callable[[], float]
-    ) -> None:
-        super().__init__(self._ask_feed, interval, feed.close)
-        self._feed = feed
-        self._ask = ask
-
-    def _ask_feed(self) -> Reading:
-        question = self._ask()
+    def _ask(self, question: Q) -> Reading[Q, A]:
+        problem, answer, idle = None, None, False
         try:
-            snapshot = self._feed.answer(question)
+            answer = self._read(question)
         except NothingToRead:
-            return Reading(question, time.monotonic(), idle=True)
+            idle = True
         except TtmemError as trouble:
-            return Reading(question, time.monotonic(), problem=str(trouble))
+            problem = str(trouble)
         except Exception as trouble:  # unforeseen garbage: the next read connects again
-            self._feed.close()
-            problem = f"the {self._feed.name} answers nonsense: {type(trouble).__name__}: {trouble}"
-            return Reading(question, time.monotonic(), problem=problem)
-        return Reading(question, time.monotonic(), snapshot)
+            self._close()
+            problem = f"{self._name()} answers nonsense: {type(trouble).__name__}: {trouble}"
+        return Reading(question, time.monotonic(), answer, problem, idle)
 
 
 NAMED = 3
@@ -251,19 +240,19 @@ class LiveData:
     def release(self) -> None:
         self._held = None
 
-    def take(self, readings: Iterable[Reading]) -> None:
+    def take(self, readings: Iterable[Reading[Question, Snapshot]]) -> None:
         """What the feed said, oldest first."""
         for reading in readings:
             self.problem, self.idle = reading.problem, reading.idle
-            if reading.snapshot is None:
+            if reading.answer is None:
                 self._past_wanted = True
                 if self.idle and self._held is None:
                     self.shown, self._arrived = None, reading.arrived
             else:
                 self._arrived = reading.arrived
                 self.beats += 1
-                self._learn(reading.question, reading.snapshot)
-                self._show(reading.question, in_order(reading.snapshot))
+                self._learn(reading.question, reading.answer)
+                self._show(reading.question, in_order(reading.answer))
 
     def _learn(self, question: Question, snapshot: Snapshot) -> None:
         if PAST in question.detail:

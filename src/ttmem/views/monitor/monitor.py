@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import tzinfo
 from typing import NamedTuple
 
@@ -11,18 +11,9 @@ from ttmem.snapshots import Question, Snapshot
 from ttmem.views.ink import EMPTY, Line, Style, clip_line, faint, ink, paragraph
 from ttmem.views.monitor.frame import Status
 from ttmem.views.monitor.help import BACK, FOOTER, help_lines
-from ttmem.views.monitor.live_data import LiveData, wanted
+from ttmem.views.monitor.live_data import LiveData, Reading, wanted
 from ttmem.views.monitor.screen import MonitorScreen
-from ttmem.views.monitor.state import (
-    Drawn,
-    Inner,
-    Look,
-    Page,
-    SnapshotWatcher,
-    Target,
-    change_device,
-    change_span,
-)
+from ttmem.views.monitor.state import Drawn, Look, Page, Target, change_device, change_span
 from ttmem.views.monitor.timeline import LiveTimeline, Timeline
 from ttmem.views.selection import NOTHING_RUNNING, TRY
 
@@ -54,18 +45,10 @@ class Monitor(MonitorScreen):
         paper: bool = False,
         timeline: Timeline | None = None,
     ) -> None:
-        super().__init__(
-            [page.name for page in pages],
-            interval=interval,
-            page=page,
-            zone=zone,
-            ascii_only=ascii_only,
-            paper=paper,
-        )
+        super().__init__([one.name for one in pages], interval, page, zone, ascii_only, paper)
         self._feed = feed  # its name, which may change: a server came, or went
         self._watch = watch
         self._pages = pages
-        self._watchers = [page for page in pages if isinstance(page, SnapshotWatcher)]
         self.timeline = timeline  # of a recording; None: live
         self.notice = ""  # which instant of a recording was opened; until the user moves in time
         self._back: list[_CameFrom] = []
@@ -85,6 +68,9 @@ class Monitor(MonitorScreen):
     def question(self) -> Question:
         """What the feed should be asked for now."""
         return self._watch.question(self._wanted())
+
+    def take(self, readings: Iterable[Reading[Question, Snapshot]]) -> None:
+        self._watch.take(readings)
 
     def wish(self) -> object:
         """What is to be read; while a recording plays, its instant does not count."""
@@ -117,7 +103,7 @@ class Monitor(MonitorScreen):
 
     def screen(self, width: int, height: int) -> list[Line]:
         if (snapshot := self._snapshot()) is not None:
-            for page in self._watchers:
+            for page in self._pages:
                 page.watch(snapshot)
         return super().screen(width, height)
 
@@ -242,8 +228,7 @@ class Monitor(MonitorScreen):
         if name in self._tabs and self._tabs.index(name) != self.state.page:
             self._back.append(_CameFrom(self.state.page, filter_before, self.state.filter))
             self.state.page = self._tabs.index(name)
-            if isinstance(self.page, Inner):
-                self.page.back()  # nothing of it is open yet
+            self.page.back()  # nothing of it is open yet
 
     def _pause(self) -> None:
         self.state.paused = not self.state.paused and self._watch.shown is not None
@@ -257,7 +242,7 @@ class Monitor(MonitorScreen):
         given = came is not None and came.filter != came.arrived == self.state.filter
         if self.state.filter and not given:
             self.state.filter = ""
-        elif isinstance(self.page, Inner) and self.page.back():
+        elif self.page.back():
             return
         elif came is not None:
             self._back.pop()

@@ -65,13 +65,11 @@ class SampleHistory:
             if not 0 <= min(sample) <= max(sample) <= _LARGEST:
                 continue  # no amount that a device could hold
             if columns is None:
-                columns = self._devices[device.unique_id] = self._empty()
+                columns = {name: array("q") for name in self._names}
+                self._devices[device.unique_id] = columns
             for column, value in zip(columns.values(), sample, strict=True):
                 column.append(value)
         self._forget(snapshot)
-
-    def _empty(self) -> _Columns:
-        return {name: array("q") for name in self._names}
 
     def _forget(self, snapshot: Snapshot) -> None:
         """Samples older than an hour, and devices that have none left."""

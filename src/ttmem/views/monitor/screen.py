@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import tzinfo
+from typing import Any
 
 from ttmem.snapshots import Snapshot
 from ttmem.views.ink import Line, Span
 from ttmem.views.monitor.frame import ScreenFrame, Status
 from ttmem.views.monitor.help import HelpScreen
 from ttmem.views.monitor.listing import MOVES
+from ttmem.views.monitor.live_data import Reading
 from ttmem.views.monitor.state import (
     INTERVALS,
     Drawn,
@@ -33,12 +35,11 @@ class MonitorScreen(ABC):
     def __init__(
         self,
         tabs: Sequence[str],
-        *,
         interval: float,
-        page: int = 0,
-        zone: tzinfo | None = None,
-        ascii_only: bool = False,
-        paper: bool = False,
+        page: int,
+        zone: tzinfo | None,
+        ascii_only: bool,
+        paper: bool,
     ) -> None:
         self.state = MonitorState(page=page)
         self.interval = interval
@@ -53,6 +54,19 @@ class MonitorScreen(ABC):
         self._help = HelpScreen()
         self._drawn = Drawn([])
         self._fault = ""  # the last of them, until the next key
+
+    # -- what is read ------------------------------------------------------------------------------
+
+    @abstractmethod
+    def wish(self) -> object:
+        """What the next reading is for; if it changes, one is made at once."""
+
+    @abstractmethod
+    def take(self, readings: Iterable[Reading[Any, Any]]) -> None:
+        """What has been read, oldest first."""
+
+    def tick(self) -> None:  # noqa: B027  only a recording moves
+        """Moves what moves by itself."""
 
     # -- what is shown -----------------------------------------------------------------------------
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import tzinfo
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, TypeVar
 
 from ttmem.snapshots import Device, Snapshot
 from ttmem.views.figures import Units
@@ -16,6 +17,8 @@ INTERVALS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)  # seconds
 SPANS = (60, 300, 900, 3600)  # seconds of history that a chart shows at most
 # While there is no more history than that, charts show only so many seconds.
 SHORTER = (10, 20, 30, 60, 120, 180, 300, 600, 900, 1800)
+
+Choice = TypeVar("Choice")
 
 
 @dataclass(slots=True)
@@ -43,6 +46,11 @@ class MonitorState:
         return self.pages.setdefault(page, PageState())
 
 
+def step(choices: Sequence[Choice], at: int, by: int) -> Choice:
+    """The choice so many places further; there is none before the first or after the last."""
+    return choices[max(0, min(at + by, len(choices) - 1))]
+
+
 def next_units(state: MonitorState) -> None:
     """KiB/MiB/GiB, MiB, bytes, and round again."""
     every = list(Units)
@@ -51,8 +59,7 @@ def next_units(state: MonitorState) -> None:
 
 def change_span(state: MonitorState, by: int) -> None:
     """More or less history in charts."""
-    at = SPANS.index(state.span) + by
-    state.span = SPANS[max(0, min(at, len(SPANS) - 1))]
+    state.span = step(SPANS, SPANS.index(state.span), by)
 
 
 def change_device(state: MonitorState, ids: Sequence[str], by: int) -> None:
@@ -65,7 +72,7 @@ def change_device(state: MonitorState, ids: Sequence[str], by: int) -> None:
 def other_interval(interval: float, by: int) -> float:
     """The next of INTERVALS."""
     nearest = min(range(len(INTERVALS)), key=lambda at: abs(INTERVALS[at] - interval))
-    return INTERVALS[max(0, min(nearest + by, len(INTERVALS) - 1))]
+    return step(INTERVALS, nearest, by)
 
 
 def type_filter(state: MonitorState, key: str) -> bool:
@@ -149,44 +156,30 @@ class Target(NamedTuple):
         )
 
 
-class Page(Protocol):
-    @property
-    def name(self) -> str:
-        """What the tab says."""
+class Page(ABC):
+    name: str  # what the tab says
+    details: Sequence[str] = ()  # that it asks the feed for (`Feed.read`)
+    help: Sequence[tuple[str, str]]  # each column or number, and how it is made
 
     @property
+    @abstractmethod
     def keys(self) -> Sequence[tuple[str, str]]:
-        """Its own keys, with what they do, for the footer."""
+        """Its own, with what they do, for the footer."""
 
-    @property
-    def details(self) -> Sequence[str]:
-        """The details that it asks the feed for (`Feed.read`)."""
-
-    @property
-    def help(self) -> Sequence[tuple[str, str]]:
-        """Each column or number of the page, and how it is made."""
-
+    @abstractmethod
     def draw(self, look: Look) -> Drawn:
         """Its lines."""
 
+    @abstractmethod
     def key(self, key: str, look: Look) -> str | None:
         """A key that the frame has no use for ('up', 'down', 'pageup', 'home', 'enter', 's', ...).
 
         It changes `look.state` and returns the name of the page to go to, or None to stay.
         """
 
-
-@runtime_checkable
-class Inner(Protocol):
-    """A page with a way back inside it."""
-
     def back(self) -> bool:
         """Esc: one step back within the page; False if there is none."""
+        return False
 
-
-@runtime_checkable
-class SnapshotWatcher(Protocol):
-    """A page that looks at every snapshot, also while another page is shown."""
-
-    def watch(self, snapshot: Snapshot) -> None:
-        """Remembers what it needs."""
+    def watch(self, snapshot: Snapshot) -> None:  # noqa: B027  most have nothing to remember
+        """Sees every snapshot, also while another page is shown."""

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from ttmem.views.ink import Line, Style, fitted
 
 Rgb = tuple[int, int, int]
+Choice = tuple[Rgb, int]  # true colour, and its place among the sixteen
 
 
 class Depth(Enum):
@@ -53,57 +54,32 @@ GREEN, YELLOW, RED = (30, 181, 125), (255, 209, 10), (240, 79, 94)
 _BOLD = {Style.TITLE, Style.ALARM, Style.LABEL, Style.BANNER, Style.CURSOR}
 TURNED = {Style.BANNER, Style.CURSOR}  # the colour is that of the ground
 
-# Style: true colour, and its place among the sixteen.
-_DARK: Mapping[Style, tuple[Rgb, int]] = {
-    Style.PLAIN: ((222, 226, 230), 7),
-    Style.TITLE: ((255, 255, 255), 15),
-    Style.FAINT: ((128, 136, 144), 8),
-    Style.GOOD: (GREEN, 2),
-    Style.WARN: ((255, 140, 0), 3),
-    Style.BAD: (RED, 1),
-    Style.ALARM: (RED, 9),
-    Style.LABEL: (YELLOW, 11),
-    Style.BORDER: ((24, 138, 96), 2),
-    Style.BANNER: (YELLOW, 3),
-    Style.CURSOR: (GREEN, 2),
-    Style.DRAM: ((84, 160, 255), 12),
-    Style.L1: (GREEN, 10),
-    Style.L1_SMALL: ((64, 208, 214), 14),
-    Style.CB: ((165, 148, 240), 13),
-    Style.TRACE: ((150, 190, 235), 6),
-    Style.RING: ((232, 196, 104), 3),
-    Style.HEAT_0: ((84, 92, 100), 8),
-    Style.HEAT_1: ((22, 130, 92), 2),
-    Style.HEAT_2: (GREEN, 10),
-    Style.HEAT_3: (YELLOW, 11),
-    Style.HEAT_4: (RED, 9),
+_COLOURS: Mapping[Style, tuple[Choice, Choice]] = {  # dark, light
+    Style.PLAIN: (((222, 226, 230), 7), ((36, 41, 47), 0)),
+    Style.TITLE: (((255, 255, 255), 15), ((0, 0, 0), 0)),
+    Style.FAINT: (((128, 136, 144), 8), ((108, 114, 120), 8)),
+    Style.GOOD: ((GREEN, 2), ((10, 118, 78), 2)),
+    Style.WARN: (((255, 140, 0), 3), ((176, 84, 0), 5)),
+    Style.BAD: ((RED, 1), ((196, 32, 52), 1)),
+    Style.ALARM: ((RED, 9), ((196, 32, 52), 1)),
+    Style.LABEL: ((YELLOW, 11), ((134, 92, 0), 4)),
+    Style.BORDER: (((24, 138, 96), 2), ((60, 150, 116), 2)),
+    Style.BANNER: ((YELLOW, 3), (YELLOW, 3)),
+    Style.CURSOR: ((GREEN, 2), ((10, 118, 78), 2)),
+    Style.DRAM: (((84, 160, 255), 12), ((20, 92, 200), 4)),
+    Style.L1: ((GREEN, 10), ((10, 118, 78), 2)),
+    Style.L1_SMALL: (((64, 208, 214), 14), ((0, 118, 130), 6)),
+    Style.CB: (((165, 148, 240), 13), ((104, 78, 190), 5)),
+    Style.TRACE: (((150, 190, 235), 6), ((64, 104, 156), 12)),
+    Style.RING: (((232, 196, 104), 3), ((140, 98, 0), 3)),
+    Style.HEAT_0: (((84, 92, 100), 8), ((160, 166, 172), 8)),
+    Style.HEAT_1: (((22, 130, 92), 2), ((92, 166, 132), 6)),
+    Style.HEAT_2: ((GREEN, 10), ((10, 118, 78), 2)),
+    Style.HEAT_3: ((YELLOW, 11), ((150, 100, 0), 3)),
+    Style.HEAT_4: ((RED, 9), ((196, 32, 52), 1)),
 }
-_LIGHT: Mapping[Style, tuple[Rgb, int]] = {
-    Style.PLAIN: ((36, 41, 47), 0),
-    Style.TITLE: ((0, 0, 0), 0),
-    Style.FAINT: ((108, 114, 120), 8),
-    Style.GOOD: ((10, 118, 78), 2),
-    Style.WARN: ((176, 84, 0), 5),
-    Style.BAD: ((196, 32, 52), 1),
-    Style.ALARM: ((196, 32, 52), 1),
-    Style.LABEL: ((134, 92, 0), 4),
-    Style.BORDER: ((60, 150, 116), 2),
-    Style.BANNER: (YELLOW, 3),
-    Style.CURSOR: ((10, 118, 78), 2),
-    Style.DRAM: ((20, 92, 200), 4),
-    Style.L1: ((10, 118, 78), 2),
-    Style.L1_SMALL: ((0, 118, 130), 6),
-    Style.CB: ((104, 78, 190), 5),
-    Style.TRACE: ((64, 104, 156), 12),
-    Style.RING: ((140, 98, 0), 3),
-    Style.HEAT_0: ((160, 166, 172), 8),
-    Style.HEAT_1: ((92, 166, 132), 6),
-    Style.HEAT_2: ((10, 118, 78), 2),
-    Style.HEAT_3: ((150, 100, 0), 3),
-    Style.HEAT_4: ((196, 32, 52), 1),
-}
-_GROUND: Mapping[bool, tuple[Rgb, int]] = {True: ((16, 20, 24), 0), False: ((250, 250, 250), 15)}
-_INK_ON_COLOUR: Mapping[bool, tuple[Rgb, int]] = {True: ((8, 10, 12), 0), False: ((0, 0, 0), 0)}
+_GROUND: Mapping[bool, Choice] = {True: ((16, 20, 24), 0), False: ((250, 250, 250), 15)}
+_INK_ON_COLOUR: Mapping[bool, Choice] = {True: ((8, 10, 12), 0), False: ((0, 0, 0), 0)}
 
 
 class Theme:
@@ -133,14 +109,14 @@ class Theme:
         bold, turned = style in _BOLD, style in TURNED
         if self.depth is Depth.NONE:
             return Tone(bold=bold and not turned, reverse=turned)
-        colour = self._colour((_DARK if self.dark else _LIGHT)[style])
+        colour = self._colour(_COLOURS[style][not self.dark])
         if turned:
             light_on_it = style is Style.CURSOR and not self.dark
             ink = ((255, 255, 255), 15) if light_on_it else _INK_ON_COLOUR[self.dark]
             return Tone(self._colour(ink), colour, bold)
         return Tone(colour, self._colour(_GROUND[self.dark]), bold)
 
-    def _colour(self, choice: tuple[Rgb, int]) -> Rgb | int:
+    def _colour(self, choice: Choice) -> Rgb | int:
         rgb, place = choice
         if self.depth is Depth.TRUE:
             return rgb

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ttmem.text import clip, columns
 from ttmem.views.ink import Line, Span, Style, faint, ink
-from ttmem.views.monitor.state import terms
+from ttmem.views.monitor.state import step, terms
 
 if TYPE_CHECKING:  # a live monitor does not need the code that reads files
     from ttmem.feeds.recording_feed import PastSpan, RecordingFeed
@@ -39,17 +39,16 @@ g | goes to an instant that you type, such as 12.5s, 14:05:30, peak:l1 or oom; E
 
 
 LIVE_KEYS = {"Home End": "oldest, live"}
-LIVE_HELP = terms("""
-space  p | pauses; then it plays from there, and pauses again
-,  . | one event back or forward
-{  } | one second back or forward
-<  > | to the marker before or after: a failed allocation, the start or end of a process, a mark, a phase; of more
-    than 40 phases the first of each name
+LIVE_HELP = (
+    *terms("space  p | pauses; then it plays from there, and pauses again"),
+    *HELP[1:4],
+    *terms("""
 g | goes to an instant that you type, such as 14:05:30, peak:l1, oom or start; Enter goes, Esc stays
 End | while the past is shown: back to the present
 Home | while the past is shown: to the oldest instant that is kept; an hour is, and at most 256 MiB
 +  - | while the past is shown: plays faster or slower: 0.1 to 100 times
-""")
+"""),
+)
 GO_BACK = ("space", "p", ",", "{", "<", "g")  # the keys that leave the present
 FROM_LIVE = {",": "last event", "<": "last marker"}  # as in `PastFeed`; the others go to a time
 LIVE = "live"  # what a feed is asked for at its end
@@ -64,9 +63,12 @@ class Mark(NamedTuple):
     text: str
 
 
-def _mark(time_ns: int, position: int, kind: str, text: str) -> Mark:
-    """The marker of an event is before it."""
-    return Mark(time_ns, position + (kind in ("failure", "phase")), kind, text)
+def _marks(markers: Iterable[Any]) -> list[Mark]:
+    """From those of a recording. The marker of an event is before it."""
+    return [
+        Mark(one.time_ns, one.position + (one.kind in ("failure", "phase")), one.kind, one.text)
+        for one in markers
+    ]
 
 
 class Seekable(Protocol):
@@ -132,8 +134,7 @@ class Timeline:
     def of(cls, feed: RecordingFeed) -> Timeline:
         """Reads the markers, so it has to be made before another thread reads the feed."""
         info = feed.recording.info()
-        marks = [_mark(m.time_ns, m.position, m.kind, m.text) for m in feed.recording.markers]
-        return cls(feed, info.started_ns, info.ended_ns, marks)
+        return cls(feed, info.started_ns, info.ended_ns, _marks(feed.recording.markers))
 
     @property
     def at(self) -> str:
@@ -185,8 +186,7 @@ class Timeline:
             case "g":
                 self.typed = ""
             case "+" | "=" | "-":
-                at = SPEEDS.index(self.speed) + (-1 if key == "-" else 1)
-                self.speed = SPEEDS[max(0, min(at, len(SPEEDS) - 1))]
+                self.speed = step(SPEEDS, SPEEDS.index(self.speed), -1 if key == "-" else 1)
             case "home" | "end":
                 self._jump("start" if key == "home" else self.end)
             case "{" | "}":
@@ -260,7 +260,7 @@ class Timeline:
         if span is not None and span is not self._span:
             self._span = span
             self._started, self._ended = span.started_ns, span.ended_ns
-            self._marks = [_mark(m.time_ns, m.position, m.kind, m.text) for m in span.markers]
+            self._marks = _marks(span.markers)
 
     def _latest(self) -> str:
         """The last marker up to now, or what else there is to say about this instant."""

@@ -12,7 +12,7 @@ from ttmem.snapshots import Buffer, Snapshot
 from ttmem.text import columns
 from ttmem.views.dump import single_entries
 from ttmem.views.dump_document import CB
-from ttmem.views.figures import Units
+from ttmem.views.figures import DRAM, L1, L1_SMALL, TRACE, Units
 from ttmem.views.groups import (
     LONGEST,
     TOTALS_ONLY,
@@ -33,19 +33,15 @@ from ttmem.views.monitor.pages.rows import (
     owners,
     why_none,
 )
-from ttmem.views.monitor.state import Drawn, Look, terms
+from ttmem.views.monitor.state import Drawn, Look, Page, terms
 from ttmem.views.names import age, pids_text, time_of_day
 from ttmem.views.processes import DeviceSets
 from ttmem.views.table import FILTER_ONLY, GAP, GUTTER, UNLIMITED, ListColumn, figure, label, phrase
 
 HELD_WIDTH = 9
 BY_SIZE = 1  # the list of single buffers is sorted by REQUESTED until the user chooses
-KIND_STYLES = {
-    "DRAM": Style.DRAM,
-    "L1": Style.L1,
-    "L1_SMALL": Style.L1_SMALL,
-    "TRACE": Style.TRACE,
-}  # the kinds that are part of a device's totals; host memory is not
+# The kinds that are part of a device's totals; host memory is not.
+KIND_STYLES = {kind.title: kind.style for kind in (DRAM, L1, L1_SMALL, TRACE)}
 NOT_LISTED = "smaller buffers, not listed"
 RUN = "`ttmem run` lists each buffer"
 
@@ -96,7 +92,8 @@ def group_columns(
         more = growth(group)
         if not more:
             return None if more is None else faint("0 B")
-        return ink(f"{'+' if more > 0 else '-'}{units.text(abs(more))}", GROWTH_STYLES[more > 0])
+        sign, style = ("+", Style.WARN) if more > 0 else ("-", Style.PLAIN)
+        return ink(f"{sign}{units.text(abs(more))}", style)
 
     def devices(group: SiteGroup) -> str:
         return names.name(filter(None, group.devices))
@@ -127,9 +124,6 @@ def group_columns(
         _allocated_by(groups, cut, width - GUTTER - HELD_WIDTH - GAP),
         phrase("COMMAND", lambda row: commands.get(row.by.pid), width=16, grow=1, rank=7),
     ]
-
-
-GROWTH_STYLES = {True: Style.WARN, False: Style.PLAIN}
 
 
 def buffer_columns(
@@ -248,7 +242,7 @@ known only as a total | the process reports sums, but no single buffers; `ttmem 
 GROUPS = "Buffers groups"  # each table has its own cursor and sort
 
 
-class BuffersPage:
+class BuffersPage(Page):
     """Groups of buffers, the buffers of one group, or all of them; of all devices or of the chosen one."""
 
     name = "Buffers"

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from ttmem.sizes import human
-from ttmem.snapshots import (
-    Buffer,
-    CoreSet,
-    Device,
-    L1Map,
-    MemoryUse,
-    ResidentBuffer,
-    Snapshot,
-)
+from ttmem.snapshots import Buffer, CoreSet, Device, MemoryUse, Snapshot
 from ttmem.snapshots.rows import Core, Range
 from ttmem.views.figures import Units
+from ttmem.views.monitor.live_data import chosen_names
 
 
 def union(ranges: Iterable[Range]) -> list[Range]:
@@ -58,11 +51,6 @@ def core_sets(snapshot: Snapshot, device: Device) -> tuple[CoreSet, ...]:
     return snapshot.cores[device.unique_id]
 
 
-def resident_buffers(snapshot: Snapshot, device: Device) -> tuple[ResidentBuffer, ...]:
-    """Circular buffers of the program that ran last; empty if they are not reported."""
-    return (snapshot.resident or {}).get(device.unique_id, ())
-
-
 def l1_buffers(snapshot: Snapshot, device: Device, kind: str = "L1") -> tuple[Buffer, ...]:
     """Of kind L1 or L1_SMALL; Unknown if they are not reported."""
     if device.memory.l1.count is None:
@@ -79,94 +67,6 @@ def block(buffer: Buffer, banks: int) -> Range | None:
     if buffer.address is None or not buffer.reserved or banks < 1:
         return None
     return buffer.address, buffer.address + buffer.reserved // banks
-
-
-def owner_label(pids: Sequence[int | None]) -> str:
-    """' pid 41235 +2': whose, and how many others have something at the same addresses."""
-    if not pids:
-        return ""
-    return f" pid {pids[0]}" + (f" +{len(pids) - 1}" if len(pids) > 1 else "")
-
-
-class CircularPart(NamedTuple):
-    """Addresses that circular buffers use, and whose they are."""
-
-    start: int
-    end: int
-    resident: bool  # of the program that ran last; else cached programs would use it
-    dataflow: bool
-    program: int | None
-    pids: tuple[int, ...]  # the program's first
-
-    @property
-    def label(self) -> str:
-        """'CB pid 41235 +2 program 5'; what is cached names the program that reaches highest."""
-        what = "dataflow" if self.dataflow else "CB" if self.resident else "cached"
-        program = "" if self.program is None else f" program {self.program}"
-        return f"{what}{owner_label(self.pids)}{program}"
-
-
-def circular_parts(
-    snapshot: Snapshot, device: Device, core: Core, layout: L1Map
-) -> tuple[CircularPart, ...]:
-    """The address ranges in use; Unknown if they are not reported."""
-    sets = [one for one in core_sets(snapshot, device) if core in one.cores]
-    for start, end in (region for one in sets for region in one.regions):
-        if start < layout.base or end > layout.end:
-            raise Unknown(f"one lies at {start:#x} to {end:#x}, outside of what can be allocated")
-    here = [one for one in resident_buffers(snapshot, device) if core in one.cores]
-    resident = [_with_others(part, sets) for part in _resident_here(here, layout)]
-    cached = _without(union(region for one in sets for region in one.regions), resident)
-    parts = [*resident, *(_cached(region, sets) for region in cached)]
-    return tuple(sorted(parts, key=lambda part: part.start))
-
-
-def _resident_here(buffers: Iterable[ResidentBuffer], layout: L1Map) -> list[CircularPart]:
-    """Buffers may share addresses; each address is shown once."""
-    out: list[CircularPart] = []
-    for one in sorted(buffers, key=lambda one: (one.start, one.end)):
-        start = max(one.start, out[-1].end if out else layout.base)
-        if start < one.end <= layout.end:
-            pids = () if one.pid is None else (one.pid,)
-            out.append(CircularPart(start, one.end, True, one.dataflow, one.program, pids))
-    return out
-
-
-def _with_others(part: CircularPart, sets: Iterable[CoreSet]) -> CircularPart:
-    """Adds processes that have cached programs at the same addresses."""
-    others = {one.pid for one in _owners(part.start, part.end, sets) if one.pid is not None}
-    return part._replace(pids=(*part.pids, *sorted(others.difference(part.pids))))
-
-
-def _owners(start: int, end: int, sets: Iterable[CoreSet]) -> list[CoreSet]:
-    return [one for one in sets if any(low < end and start < high for low, high in one.regions)]
-
-
-def _cached(region: Range, sets: Iterable[CoreSet]) -> CircularPart:
-    start, end = region
-    owners = _owners(start, end, sets)
-    highest = [one for one in owners if one.regions and one.regions[-1][1] == end]
-    top = next(iter(highest), None)
-    pids = sorted({one.pid for one in owners if one.pid is not None})
-    if top is not None and top.pid is not None:
-        pids.sort(key=lambda pid: pid != top.pid)
-    return CircularPart(start, end, False, False, top.highest_program if top else None, tuple(pids))
-
-
-def _without(regions: Iterable[Range], parts: Iterable[CircularPart]) -> list[Range]:
-    """What of the regions is in none of the parts, which are in order."""
-    taken = list(parts)
-    out: list[Range] = []
-    for start, end in regions:
-        for part in taken:
-            if part.end <= start or part.start >= end:
-                continue
-            if part.start > start:
-                out.append((start, part.start))
-            start = max(start, part.end)
-        if start < end:
-            out.append((start, end))
-    return out
 
 
 _LARGEST_GRID = 32  # in each direction; none is larger
@@ -289,6 +189,40 @@ def _per_bank(kind: str, use: MemoryUse, banks: int) -> int:
     if use.reserved is None:
         raise Unknown(f"the client does not say what its {kind} buffers reserve in each bank")
     return use.reserved // banks
+
+
+MARK = "*"
+
+
+class Owned(NamedTuple):
+    """The addresses at which the chosen processes have buffers, or circular buffers of live programs."""
+
+    who: str
+    ranges: tuple[Range, ...]
+
+    @property
+    def size(self) -> int:
+        return covered(self.ranges)
+
+    def mark(self, start: int, end: int) -> str:
+        """Whether they have anything in this range."""
+        return MARK if any(low < end and start < high for low, high in self.ranges) else " "
+
+
+def owned(snapshot: Snapshot, device: Device, core: Core, pids: Collection[int]) -> Owned | None:
+    """None if no process was chosen; Unknown if some of their memory is not reported."""
+    if not pids:
+        return None
+    sets = [one for one in core_sets(snapshot, device) if core in one.cores]
+    ranges = [region for one in sets if one.pid in pids for region in one.regions]
+    for kind in ("L1", "L1_SMALL"):
+        for one in l1_buffers(snapshot, device, kind):
+            placed = block(one, banks_of(device))
+            if one.pid in pids and placed is None:
+                raise Unknown("some buffers came without address or reserved size")
+            if one.pid in pids and placed is not None:
+                ranges.append(placed)
+    return Owned(chosen_names(pids), tuple(union(ranges)))
 
 
 _KIB = 1024

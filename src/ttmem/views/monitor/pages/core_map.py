@@ -3,77 +3,42 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from enum import Enum
 from typing import NamedTuple
 
-from ttmem.snapshots import Buffer, Device, L1Map, Snapshot
+from ttmem.snapshots import Buffer, CoreSet, Device, L1Map, Snapshot
 from ttmem.snapshots.rows import Core, Range
 from ttmem.views.figures import Units
 from ttmem.views.ink import Line, Span, Style, clip_line, faint, ink
-from ttmem.views.monitor.live_data import chosen_names
 from ttmem.views.monitor.pages.core_data import (
-    CircularPart,
+    Owned,
     Unknown,
-    banks_of,
     block,
-    circular_parts,
     core_sets,
     core_size,
-    covered,
     l1_buffers,
-    owner_label,
     small_in_use,
     union,
 )
 
-MARK = "*"
-
-
-class Owned(NamedTuple):
-    """The addresses at which the chosen processes have buffers, or circular buffers of live programs."""
-
-    who: str
-    ranges: tuple[Range, ...]
-
-    @property
-    def size(self) -> int:
-        return covered(self.ranges)
-
-    def mark(self, start: int, end: int) -> str:
-        """Whether they have anything in this range."""
-        return MARK if any(low < end and start < high for low, high in self.ranges) else " "
-
-
-def owned(snapshot: Snapshot, device: Device, core: Core, pids: Collection[int]) -> Owned | None:
-    """None if no process was chosen; Unknown if some of their memory is not reported."""
-    if not pids:
-        return None
-    sets = [one for one in core_sets(snapshot, device) if core in one.cores]
-    ranges = [region for one in sets if one.pid in pids for region in one.regions]
-    for kind in ("L1", "L1_SMALL"):
-        for one in l1_buffers(snapshot, device, kind):
-            placed = block(one, banks_of(device))
-            if one.pid in pids and placed is None:
-                raise Unknown("some buffers came without address or reserved size")
-            if one.pid in pids and placed is not None:
-                ranges.append(placed)
-    return Owned(chosen_names(pids), tuple(union(ranges)))
-
 
 class Sort(Enum):
-    """What a piece of L1 is."""
+    """What a piece of L1 is: its sign, the same in ASCII, and its colour. The sign alone tells it, too."""
 
-    RESERVED = "reserved"
-    RING = "ring"
-    CB = "circular buffer"
-    DATAFLOW = "dataflow buffer"
-    CACHED = "cached circular buffers"
-    FREE = "free"
-    BUFFER = "buffer"
-    SMALL = "L1_SMALL"
-    OVERLAP = "overlap"
-    UNKNOWN = "unknown"
+    RESERVED = "░", "-", Style.FAINT
+    RING = "▒", "r", Style.RING
+    CB = "▚", "c", Style.CB
+    DATAFLOW = "▞", "d", Style.CB
+    CACHED = "╱", "/", Style.CB
+    FREE = "·", ".", Style.FAINT
+    BUFFER = "█", "b", Style.L1
+    SMALL = "▓", "s", Style.L1_SMALL
+    OVERLAP = "!", "!", Style.ALARM
+    UNKNOWN = "?", "?", Style.FAINT
+
+
+QUIET = (Sort.FREE, Sort.RESERVED, Sort.UNKNOWN)
 
 
 class Piece(NamedTuple):
@@ -106,6 +71,10 @@ class CoreMap(NamedTuple):
     unknown: tuple[tuple[str, str], ...]  # what is not known, and why
 
     @property
+    def pieces(self) -> tuple[Piece, ...]:
+        return self.below + self.growing_up + (self.between,) + self.growing_down + self.above
+
+    @property
     def distance(self) -> int | None:
         """From the highest circular buffer to the lowest buffer; negative: they overlap; None: unknown.
 
@@ -113,27 +82,31 @@ class CoreMap(NamedTuple):
         """
         if self.between.sort is Sort.UNKNOWN:
             return None
-        top = self.highest_cb if self.running is None else self.running
-        if top is None or self.lowest_buffer is None:
+        if self.top is None or self.lowest_buffer is None:
             return self.between.size
-        return self.lowest_buffer - top
+        return self.lowest_buffer - self.top
+
+    @property
+    def top(self) -> int | None:
+        """Where the circular buffers end that decide the distance."""
+        return self.highest_cb if self.running is None else self.running
 
 
 def core_map(snapshot: Snapshot, device: Device, core: Core) -> CoreMap:
     """Unknown without a map of the device; unknown parts are marked in the map."""
     layout = _layout(device)
     unknown: list[tuple[str, str]] = []
-    circular: tuple[CircularPart, ...] | None = None
-    buffers: tuple[Piece, ...] | None = None
+    circular: list[Piece] | None = None
+    buffers: list[Piece] | None = None
     try:
-        circular = circular_parts(snapshot, device, core, layout)
+        circular = _circular(snapshot, device, core, layout)
     except Unknown as why:
         unknown.append(("circular buffers", str(why)))
     try:
         buffers = _buffers(snapshot, device, layout)
     except Unknown as why:
         unknown.append(("L1 buffers", str(why)))
-    up = _filled(layout.base, _circular_pieces(circular or ()))
+    up = _filled(layout.base, circular or ())
     top = up[-1].end if up else layout.base
     lowest = min((piece.start for piece in buffers or ()), default=layout.small_base)
     down = _filled(lowest, buffers or ())
@@ -173,13 +146,64 @@ def _below(layout: L1Map) -> tuple[Piece, ...]:
     )
 
 
-def _circular_pieces(parts: Iterable[CircularPart]) -> list[Piece]:
-    def sort(part: CircularPart) -> Sort:
-        if not part.resident:
-            return Sort.CACHED
-        return Sort.DATAFLOW if part.dataflow else Sort.CB
+def _circular(snapshot: Snapshot, device: Device, core: Core, layout: L1Map) -> list[Piece]:
+    """Of the program that ran last, and what cached programs would use; Unknown if they are not reported."""
+    sets = [one for one in core_sets(snapshot, device) if core in one.cores]
+    regions = [region for one in sets for region in one.regions]
+    for start, end in regions:
+        if start < layout.base or end > layout.end:
+            raise Unknown(f"one lies at {start:#x} to {end:#x}, outside of what can be allocated")
+    resident = (snapshot.resident or {}).get(device.unique_id, ())
+    here = [one for one in resident if core in one.cores]
+    pieces: list[Piece] = []
+    for one in sorted(here, key=lambda one: (one.start, one.end)):
+        # Buffers may share addresses; each address is shown once.
+        start = max(one.start, pieces[-1].end if pieces else layout.base)
+        if start < one.end <= layout.end:
+            sort, what = (Sort.DATAFLOW, "dataflow") if one.dataflow else (Sort.CB, "CB")
+            whose = _whose(one.pid, _owners(start, one.end, sets))
+            pieces.append(Piece(start, one.end, sort, what + whose + _program(one.program)))
+    for start, end in _without(union(regions), pieces):
+        owners = _owners(start, end, sets)
+        top = next((one for one in owners if one.regions and one.regions[-1][1] == end), None)
+        whose = _whose(top and top.pid, owners) + _program(top and top.highest_program)
+        pieces.append(Piece(start, end, Sort.CACHED, f"cached{whose}"))
+    return sorted(pieces, key=lambda piece: piece.start)
 
-    return [Piece(part.start, part.end, sort(part), part.label) for part in parts]
+
+def _owners(start: int, end: int, sets: Iterable[CoreSet]) -> list[CoreSet]:
+    return [one for one in sets if any(low < end and start < high for low, high in one.regions)]
+
+
+def _whose(first: int | None, owners: Iterable[CoreSet]) -> str:
+    others = {one.pid for one in owners if one.pid is not None} - {first}
+    return _pids([*([] if first is None else [first]), *sorted(others)])
+
+
+def _pids(pids: Sequence[int | None]) -> str:
+    """' pid 41235 +2': whose, and how many others have something at the same addresses."""
+    if not pids:
+        return ""
+    return f" pid {pids[0]}" + (f" +{len(pids) - 1}" if len(pids) > 1 else "")
+
+
+def _program(program: int | None) -> str:
+    return "" if program is None else f" program {program}"
+
+
+def _without(regions: Iterable[Range], pieces: Sequence[Piece]) -> list[Range]:
+    """What of the regions is in none of the pieces, which are in order."""
+    out: list[Range] = []
+    for start, end in regions:
+        for piece in pieces:
+            if piece.end <= start or piece.start >= end:
+                continue
+            if piece.start > start:
+                out.append((start, piece.start))
+            start = max(start, piece.end)
+        if start < end:
+            out.append((start, end))
+    return out
 
 
 _RUNNING = (Sort.CB, Sort.DATAFLOW)
@@ -195,7 +219,7 @@ def _between(top: int, lowest: int, known: bool, clash: bool, running: int | Non
     return Piece(top, lowest, Sort.FREE, "free, to a clash" if clash else "free")
 
 
-def _buffers(snapshot: Snapshot, device: Device, layout: L1Map) -> tuple[Piece, ...]:
+def _buffers(snapshot: Snapshot, device: Device, layout: L1Map) -> list[Piece]:
     placed: list[tuple[Range, Buffer]] = []
     for one in l1_buffers(snapshot, device):
         found = block(one, layout.banks)
@@ -207,7 +231,7 @@ def _buffers(snapshot: Snapshot, device: Device, layout: L1Map) -> tuple[Piece, 
         placed.append((found, one))
     if not placed and device.memory.l1.count:
         raise Unknown(f"none of {device.memory.l1.count:,} is listed")
-    return tuple(_apart(placed))
+    return _apart(placed)
 
 
 def _apart(placed: Iterable[tuple[Range, Buffer]]) -> list[Piece]:
@@ -221,9 +245,7 @@ def _apart(placed: Iterable[tuple[Range, Buffer]]) -> list[Piece]:
         if start < end:
             shown.append(((start, end), one, [one.pid]))
     return [
-        Piece(
-            *where, Sort.BUFFER, f"{one.name or one.site or f'buffer {one.id}'}{owner_label(pids)}"
-        )
+        Piece(*where, Sort.BUFFER, f"{one.name or one.site or f'buffer {one.id}'}{_pids(pids)}")
         for where, one, pids in shown
     ]
 
@@ -258,27 +280,13 @@ def _small(snapshot: Snapshot, device: Device, layout: L1Map) -> tuple[Piece, ..
     return (Piece(layout.small_base, layout.end, Sort.SMALL, f"L1_SMALL, {text} in use"),)
 
 
-# Each can be recognised by its sign alone, where there is no colour.
-_LOOKS: dict[Sort, tuple[str, str, Style]] = {
-    Sort.RESERVED: ("░", "-", Style.FAINT),
-    Sort.RING: ("▒", "r", Style.RING),
-    Sort.CB: ("▚", "c", Style.CB),
-    Sort.DATAFLOW: ("▞", "d", Style.CB),
-    Sort.CACHED: ("╱", "/", Style.CB),
-    Sort.FREE: ("·", ".", Style.FAINT),
-    Sort.BUFFER: ("█", "b", Style.L1),
-    Sort.SMALL: ("▓", "s", Style.L1_SMALL),
-    Sort.OVERLAP: ("!", "!", Style.ALARM),
-    Sort.UNKNOWN: ("?", "?", Style.FAINT),
-}
 LEAST_TITLED = 8  # lines
-_QUIET = (Sort.FREE, Sort.RESERVED, Sort.UNKNOWN)
 
 
 def strip(found: CoreMap, width: int, ascii: bool) -> Line:
     """The whole L1 from address 0 on the left to its end; each column shows what fills most of it."""
     shares: list[Counter[Sort]] = [Counter() for _ in range(width)]
-    for piece in _pieces(found):
+    for piece in found.pieces:
         first = piece.start * width // found.end if found.end else 0
         last = -(-piece.end * width // found.end) if found.end else 0
         for column in range(max(first, 0), min(last, width)):
@@ -313,32 +321,24 @@ def rows(
 def _row(
     piece: Piece, address: int, size: int, width: int, units: Units, ascii: bool, own: Owned | None
 ) -> Line:
-    quiet = piece.sort in _QUIET
+    quiet = piece.sort in QUIET
     loud = Style.ALARM if piece.sort is Sort.OVERLAP else Style.PLAIN
+    # Free space has no owner, though it may have been merged with ranges that have.
+    mark = " " if own is None or quiet else own.mark(piece.start, piece.end)
     line = (
         _mark(piece.sort, ascii),
         Span(" "),
         *faint(f"0x{piece.start:0{address - 2}x}"),
         *ink(f"  {core_size(units, piece.size).rjust(size)}  ", loud),
-        *(() if own is None else ink(f"{_owner_mark(piece, own)} ", Style.LABEL)),
+        *(() if own is None else ink(f"{mark} ", Style.LABEL)),
         *(faint(piece.label) if quiet else ink(piece.label, loud)),
     )
     return clip_line(line, width)
 
 
-def _owner_mark(piece: Piece, own: Owned) -> str:
-    """Free space has no owner, though it may have been merged with ranges that have."""
-    return " " if piece.sort in _QUIET else own.mark(piece.start, piece.end)
-
-
 def _mark(sort: Sort, ascii: bool) -> Span:
-    sign, plain, style = _LOOKS[sort]
+    sign, plain, style = sort.value
     return Span(plain if ascii else sign, style)
-
-
-def _pieces(found: CoreMap) -> list[Piece]:
-    groups = (found.below, found.growing_up, (found.between,), found.growing_down, found.above)
-    return [piece for group in groups for piece in group]
 
 
 def _fitting(found: CoreMap, space: int) -> list[Piece]:

@@ -10,21 +10,21 @@ from typing import NamedTuple
 
 from ttmem.snapshots import Device, Kernels, MemoryUse, Provenance
 from ttmem.views.devices import cb_measure
-from ttmem.views.figures import CB, DRAM, L1, L1_SMALL, L1_USED, TRACE, amount
+from ttmem.views.figures import CB, DRAM, L1, L1_SMALL, L1_USED, TRACE, amount, counted, fact, known
 from ttmem.views.ink import EMPTY, Line, Span, Style, clip_line, faint, indent, ink, pad, paragraph
 from ttmem.views.meter import level
 from ttmem.views.monitor.chart import SENSORS, Subject, panel, sensor_panel
 from ttmem.views.monitor.listing import Listing
 from ttmem.views.monitor.pages.kernels import counter_facts, partial_lines, ring_facts, type_facts
 from ttmem.views.monitor.pages.rows import (
-    BY_DRAM,
     amount_fact,
     counter_fact,
     device_title,
     fact_lines,
-    process_columns,
+    process_listing,
+    sentence,
 )
-from ttmem.views.monitor.state import Drawn, Look, terms
+from ttmem.views.monitor.state import Drawn, Look, Page, terms
 from ttmem.views.names import time_of_day
 from ttmem.views.notes import anomaly_notes, missing_notes, note_lines, quiet_notes
 from ttmem.views.processes import ProcessRow, process_rows
@@ -82,17 +82,12 @@ def _columns(look: Look) -> list[ListColumn[Subject]]:
     units = look.state.units
 
     def held(row: Subject) -> Line:
-        known = row.use.capacity is not None
-        return amount(
-            units, row.use.held, level(row.use.held, row.use.capacity) if known else Style.PLAIN
-        )
-
-    def count(row: Subject) -> Line:
-        return faint("N/A") if row.use.count is None else ink(f"{row.use.count:,}")
+        held, capacity = row.use.held, row.use.capacity
+        return amount(units, held, Style.PLAIN if capacity is None else level(held, capacity))
 
     def when(row: Subject) -> Line:
         at = row.use.peak_time_ns
-        return faint("N/A" if at is None else time_of_day(at, look.zone))
+        return known(None if at is None else time_of_day(at, look.zone))
 
     def figure(
         title: str, name: str, rank: int = 0, cell: Callable[[Subject], Line] | None = None
@@ -110,7 +105,7 @@ def _columns(look: Look) -> list[ListColumn[Subject]]:
         figure("RESERVED", "reserved", 3),
         figure("FREE", "free", 5),
         figure("LARGEST", "largest_free", 4),
-        figure("COUNT", "count", 8, count),
+        figure("COUNT", "count", 8, lambda row: counted(row.use.count)),
         figure("PEAK", "peak", 6),
         figure("AT", "peak_time_ns", 7, when),
     ]
@@ -155,8 +150,8 @@ def circular_facts(device: Device, look: Look) -> list[Line]:
 def _hit_rate(kernels: Kernels) -> Line:
     hits, misses = kernels.cache_hits, kernels.cache_misses
     if hits is None or misses is None or hits + misses <= 0:
-        return (*faint("hit rate "), *faint("N/A"))
-    return (*faint("hit rate "), *ink(_share(hits, hits + misses)))
+        return fact("hit rate", None)
+    return fact("hit rate", _share(hits, hits + misses))
 
 
 def _share(part: int, whole: int) -> str:
@@ -320,18 +315,17 @@ SOURCES | source and method of each number, and what it is known to miss
 NOBODY = "no process has memory allocated here"
 
 
-class DevicePage:
+class DevicePage(Page):
     """History, each kind of memory, kernel code, and processes of a device."""
 
     name = "Device"
     keys = (("c", "other charts"), ("s", "sort"), ("enter", "buffers of the process"))
-    details: tuple[str, ...] = ()  # totals are enough
     help = HELP
 
     def draw(self, look: Look) -> Drawn:
         device = look.device
         if device is None:
-            lines = indent(paragraph(no_device(look.snapshot), look.width - 1, Style.FAINT), 1)
+            lines = sentence(no_device(look.snapshot), look, Style.FAINT)
             return Drawn([clip_line(line, look.width) for line in lines[: look.height]])
         table = _table(device, look)
         layout = DeviceLayout.of(device, look, len(table.rows))
@@ -357,7 +351,4 @@ class DevicePage:
 
 def _table(device: Device, look: Look) -> Listing[ProcessRow]:
     rows = process_rows(look.snapshot, look.names, device.unique_id)
-    columns = process_columns(look.state.units, rows)
-    return Listing(
-        DevicePage.name, columns, rows, look.state, first=BY_DRAM, empty=NOBODY, noun="process"
-    )
+    return process_listing(DevicePage.name, rows, look, NOBODY)

@@ -6,7 +6,7 @@ from ttmem.events import Flag, Notice, Op
 from ttmem.snapshots import LoggedEvent
 
 Sort = Op | Notice
-_WORDS: dict[Sort, str] = {
+_WORDS: dict[Sort, str] = {  # of those whose name does not say it
     Op.ALLOC: "allocated",
     Op.FREE: "freed",
     Op.CB_ALLOC: "CB allocated",
@@ -17,20 +17,9 @@ _WORDS: dict[Sort, str] = {
     Op.PROGRAM_DESTROY: "program destroyed",
     Op.BINARY_STATUS: "binaries",
     Op.RING: "kernel ring",
-    Op.COUNTERS: "counters",
     Op.CACHE_ENTRIES: "cached programs",
     Op.PROGRAM_NAME: "program named",
-    Notice.DEVICE_OPENED: "device opened",
-    Notice.DEVICE_CLOSED: "device closed",
-    Notice.PROGRAM_CREATED: "program created",
-    Notice.PROGRAM_COMPILED: "program compiled",
-    Notice.PROGRAM_FINALIZED: "program finalized",
-    Notice.TRACE_BEGUN: "trace begun",
-    Notice.TRACE_CAPTURED: "trace captured",
-    Notice.TRACE_REPLAYED: "trace replayed",
-    Notice.TRACE_RELEASED: "trace released",
     Notice.ALLOCATION_FAILED: "allocation FAILED",
-    Notice.PHASE_ENTERED: "phase entered",
     Notice.CB_REFUSED: "CB did not fit",
     Notice.MARKED: "mark",
 }
@@ -62,7 +51,8 @@ def event_text(event: LoggedEvent) -> str:
         return f"unknown event {event.op}"
     if kind and op is Op.BINARY_STATUS:
         kind = kind.title().replace("_", "")
-    said = [f"{_WORDS[op]} {kind.lower() if op in _LOWER else kind}" if kind else _WORDS[op]]
+    words = _WORDS.get(op) or op.name.lower().replace("_", " ")
+    said = [f"{words} {kind.lower() if op in _LOWER else kind}" if kind else words]
     said += [remark for flag, remark in _REMARKS.items() if flag.name in event.flags]
     return ": ".join([", ".join(said), *said_by_runtime(event.text)[:1]])
 

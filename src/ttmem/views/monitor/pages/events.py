@@ -5,24 +5,14 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import tzinfo
+from operator import attrgetter
 from typing import NamedTuple
 
 from ttmem.events import Notice
 from ttmem.snapshots import Anomaly, LoggedEvent, Losses, Snapshot
 from ttmem.text import ELLIPSIS, clean, columns
 from ttmem.views.figures import Units
-from ttmem.views.ink import (
-    EMPTY,
-    Line,
-    Style,
-    clip_line,
-    faint,
-    flow,
-    indent,
-    ink,
-    line_columns,
-    paragraph,
-)
+from ttmem.views.ink import EMPTY, Line, Style, clip_line, faint, flow, indent, ink, paragraph
 from ttmem.views.monitor.listing import Listing, ListPage
 from ttmem.views.monitor.pages.event_text import (
     event_id,
@@ -40,41 +30,12 @@ from ttmem.views.monitor.pages.rows import (
     site_column,
     why_none,
 )
-from ttmem.views.monitor.state import Drawn, Look, terms
+from ttmem.views.monitor.state import Drawn, Look, Page, terms
 from ttmem.views.names import clock
-from ttmem.views.notes import (
-    Note,
-    anomaly_notes,
-    loss_notes,
-    missing_notes,
-    note_lines,
-    remark_notes,
-)
+from ttmem.views.notes import Note, loss_notes, note_lines
 from ttmem.views.processes import DeviceSets
 from ttmem.views.selection import is_quiet
 from ttmem.views.table import FILTER_ONLY, ListColumn, label, number, phrase
-
-
-def alarm_lines(look: Look, most: int = 1) -> list[Line]:
-    """The worst that is wrong in at most so many lines, and where to read the rest."""
-    snapshot, width = look.snapshot, look.width
-    notes = [
-        *anomaly_notes(snapshot, look.names),
-        *remark_notes(snapshot)[1:],  # the first one is above every page
-        *missing_notes(snapshot, look.names),
-    ]
-    if not notes:
-        return []
-    lines = note_lines(notes, width)
-    if len(lines) <= most:
-        return lines
-    left = len(notes) - 1
-    more = faint(f"  and {left:,} more (6)" if left else "  (6 shows all)")
-    whole = notes[0].lines(width - line_columns(more))[:most]
-    if len(notes[0].lines(width - line_columns(more))) > most:
-        whole[-1] = clip_line((*whole[-1], *ink(ELLIPSIS)), width - line_columns(more))
-    return [*whole[:-1], clip_line((*whole[-1], *more), width)]
-
 
 MOST = 500
 
@@ -161,9 +122,8 @@ def event_entries(snapshot: Snapshot, anomalies: Iterable[SeenAnomaly]) -> list[
     return rows
 
 
-ONE_STEP_NS = (
-    1_000_000_000  # what a mesh does later than this after its first device is another step
-)
+# What a mesh does later than this after its first device is another step.
+ONE_STEP_NS = 1_000_000_000
 
 
 def folded_events(events: Iterable[LoggedEvent]) -> list[tuple[LoggedEvent, list[str]]]:
@@ -180,25 +140,16 @@ def folded_events(events: Iterable[LoggedEvent]) -> list[tuple[LoggedEvent, list
     return rows
 
 
+_shown = attrgetter("op", "kind", "flags", "id", "size", "name", "site", "text")
+
+
 def _same(one: LoggedEvent, other: LoggedEvent) -> bool:
     """Whether they differ in nothing that is shown but the device."""
-    return (one.op, one.kind, one.flags, one.id, one.size, one.name, one.site, one.text) == (
-        other.op,
-        other.kind,
-        other.flags,
-        other.id,
-        other.size,
-        other.name,
-        other.site,
-        other.text,
-    ) and abs(other.time_ns - one.time_ns) <= ONE_STEP_NS
+    return _shown(one) == _shown(other) and abs(other.time_ns - one.time_ns) <= ONE_STEP_NS
 
 
 def event_columns(
-    units: Units,
-    rows: Sequence[EventEntry],
-    names: DeviceSets,
-    zone: tzinfo | None,
+    units: Units, rows: Sequence[EventEntry], names: DeviceSets, zone: tzinfo | None
 ) -> list[ListColumn[EventEntry]]:
     """Name and call site where any event has one."""
 
@@ -322,7 +273,7 @@ NAME, CALL SITE | the name and the line of code, where the client reports them
 """)
 
 
-class EventsPage:
+class EventsPage(Page):
     """The newest first. It remembers when it first saw each anomaly."""
 
     name = "Events"

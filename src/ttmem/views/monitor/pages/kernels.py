@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from ttmem.snapshots import CircularBuffer, Device, Kernel, Program, Ring, Snapshot
 from ttmem.text import clean, clip, columns
@@ -16,6 +16,7 @@ from ttmem.views.meter import PERCENT, is_over, meter
 from ttmem.views.monitor.listing import Listing, ListPage
 from ttmem.views.monitor.pages.rows import (
     ProgramKey,
+    R,
     amount_fact,
     counter_fact,
     device_title,
@@ -26,7 +27,7 @@ from ttmem.views.monitor.pages.rows import (
     site_column,
     why_none,
 )
-from ttmem.views.monitor.state import Drawn, Look, terms
+from ttmem.views.monitor.state import Drawn, Look, Page, terms
 from ttmem.views.names import age
 from ttmem.views.table import ListColumn, figure, label, phrase
 
@@ -96,47 +97,39 @@ def counter_facts(device: Device, look: Look) -> list[Line]:
 BY_FOOTPRINT = 3  # sorted by FOOTPRINT until the user chooses
 
 
-class KernelEntry(NamedTuple):
-    """A kernel, and its program where that is listed."""
+def kernel_columns(
+    units: Units, programs: Iterable[Program], kernels: Iterable[Kernel]
+) -> list[ListColumn[Kernel]]:
+    """`programs`: those of the kernels, as far as they are listed."""
+    by_key = {program_key(one): one for one in programs}
 
-    kernel: Kernel
-    program: Program | None
+    def program(row: Kernel) -> Program | None:
+        return by_key.get(program_key(row))
 
-
-def kernel_entries(snapshot: Snapshot, device: str) -> list[KernelEntry] | None:
-    """The kernels of a device; None if the snapshot came without them."""
-    kernels = on_device(snapshot.kernels, device)
-    if kernels is None:
-        return None
-    programs = {program_key(one): one for one in on_device(snapshot.programs, device) or ()}
-    return [KernelEntry(kernel, programs.get(program_key(kernel))) for kernel in kernels]
-
-
-def kernel_columns(units: Units, named: bool) -> list[ListColumn[KernelEntry]]:
-    """`named`: the operation of some program is known."""
-    operation: ListColumn[KernelEntry] = phrase(
-        "OPERATION", lambda row: row.program and row.program.name, width=16, grow=1, rank=1
+    named = any(of.name for row in kernels if (of := program(row)))
+    operation: ListColumn[Kernel] = phrase(
+        "OPERATION", lambda row: (of := program(row)) and of.name, width=16, grow=1, rank=1
     )
     return [
-        phrase("TYPE", lambda row: row.kernel.type, width=11, rank=2),
-        figure("BINARY", lambda row: row.kernel.binary, units.text, width=AMOUNT, rank=7),
-        figure("CORES", lambda row: row.kernel.cores, rank=9),
-        figure("FOOTPRINT", lambda row: row.kernel.footprint, units.text),
-        phrase("STATUS", lambda row: row.program and row.program.status, width=9, rank=3),
-        figure("DISPATCHES", lambda row: row.kernel.dispatches, rank=4),
-        figure("HITS", lambda row: row.program and row.program.cache_hits, width=7, rank=6),
-        label("PROGRAM", lambda row: row.kernel.program, rank=5),
-        label("PID", lambda row: row.kernel.pid, width=7, rank=8),
+        phrase("TYPE", lambda row: row.type, width=11, rank=2),
+        figure("BINARY", lambda row: row.binary, units.text, width=AMOUNT, rank=7),
+        figure("CORES", lambda row: row.cores, rank=9),
+        figure("FOOTPRINT", lambda row: row.footprint, units.text),
+        phrase("STATUS", lambda row: (of := program(row)) and of.status, width=9, rank=3),
+        figure("DISPATCHES", lambda row: row.dispatches, rank=4),
+        figure("HITS", lambda row: (of := program(row)) and of.cache_hits, width=7, rank=6),
+        label("PROGRAM", lambda row: row.program, rank=5),
+        label("PID", lambda row: row.pid, width=7, rank=8),
         *([operation] if named else []),
-        replace(phrase("KERNEL", lambda row: row.kernel.name, width=20, grow=2), draw=_kernel_name),
+        replace(phrase("KERNEL", lambda row: row.name, width=20, grow=2), draw=_kernel_name),
     ]
 
 
-def _kernel_name(row: KernelEntry, width: int) -> Line:
+def _kernel_name(row: Kernel, width: int) -> Line:
     """'reader_bmm_tile_layo…/brisc': what it does and its processor, if it has to be cut."""
-    if row.kernel.name is None:
+    if row.name is None:
         return faint("N/A")
-    name = clean(row.kernel.name)
+    name = clean(row.name)
     stem, slash, processor = name.rpartition("/")
     rest = width - columns(processor) - 1
     if not slash or columns(name) <= width or rest < 2:
@@ -145,33 +138,6 @@ def _kernel_name(row: KernelEntry, width: int) -> Line:
 
 
 BY_DISPATCHES = 3  # sorted by DISPATCHES until the user chooses
-
-
-class ProgramEntry(NamedTuple):
-    """A program on one device; None: unknown."""
-
-    program: Program
-    owner: str | None
-    cb_count: int | None
-    cb_bytes: int | None
-    idle: int | None  # nanoseconds since its last dispatch
-
-
-def program_entries(snapshot: Snapshot, device: str) -> list[ProgramEntry] | None:
-    """The programs of a device; None if the snapshot came without them."""
-    programs = on_device(snapshot.programs, device)
-    if programs is None:
-        return None
-    buffers = on_device(snapshot.circular_buffers, device)
-    by_program = _by_program(buffers or [])
-    commands = owners(snapshot)
-    made = []
-    for program in programs:
-        count, size = (None, None) if buffers is None else by_program[program_key(program)]
-        last = program.last_dispatch_ns
-        idle = None if last is None else max(snapshot.time_ns - last, 0)
-        made.append(ProgramEntry(program, commands.get(program.pid), count, size, idle))
-    return made
 
 
 def _by_program(buffers: Sequence[CircularBuffer]) -> dict[ProgramKey, tuple[int, int]]:
@@ -186,27 +152,40 @@ def _by_program(buffers: Sequence[CircularBuffer]) -> dict[ProgramKey, tuple[int
     return found
 
 
-def program_columns(units: Units, rows: Sequence[ProgramEntry]) -> list[ListColumn[ProgramEntry]]:
+def program_columns(
+    units: Units, rows: Sequence[Program], snapshot: Snapshot, device: str
+) -> list[ListColumn[Program]]:
     """What is shown of a program; operation and call site if any of them is known."""
-    origin: list[ListColumn[ProgramEntry]] = [
-        phrase("OPERATION", lambda row: row.program.name, width=16, grow=1),
-        site_column("CALL SITE", lambda row: row.program.site, rows, rank=1),
-        site_column("LAST CALLER", lambda row: row.program.last_site, rows, rank=12),
+    buffers = on_device(snapshot.circular_buffers, device)
+    by_program = _by_program(buffers or [])
+    commands = owners(snapshot)
+
+    def circular(row: Program) -> tuple[int | None, int | None]:
+        return (None, None) if buffers is None else by_program[program_key(row)]
+
+    def idle(row: Program) -> int | None:
+        last = row.last_dispatch_ns
+        return None if last is None else max(snapshot.time_ns - last, 0)
+
+    origin: list[ListColumn[Program]] = [
+        phrase("OPERATION", lambda row: row.name, width=16, grow=1),
+        site_column("CALL SITE", lambda row: row.site, rows, rank=1),
+        site_column("LAST CALLER", lambda row: row.last_site, rows, rank=12),
     ]
     return [
-        label("PROGRAM", lambda row: row.program.program),
-        label("PID", lambda row: row.program.pid, width=7, rank=6),
-        phrase("STATUS", lambda row: row.program.status, width=9, rank=5),
-        figure("DISPATCHES", lambda row: row.program.dispatches),
-        figure("HITS", lambda row: row.program.cache_hits, width=7, rank=7),
-        figure("MISSES", lambda row: row.program.cache_misses, rank=9),
-        figure("CBS", lambda row: row.cb_count, rank=10),
-        figure("CB BYTES", lambda row: row.cb_bytes, units.text, width=AMOUNT, rank=2),
-        label("LAST", lambda row: row.idle, age, width=6, rank=3),
-        figure("RESIDENT", lambda row: row.program.resident, units.text, rank=8),
-        figure("CORES", lambda row: row.program.resident_cores, rank=11),
-        *(origin if any(row.program.name or row.program.site for row in rows) else []),
-        phrase("OWNER", lambda row: row.owner, width=12, grow=1, rank=13),
+        label("PROGRAM", lambda row: row.program),
+        label("PID", lambda row: row.pid, width=7, rank=6),
+        phrase("STATUS", lambda row: row.status, width=9, rank=5),
+        figure("DISPATCHES", lambda row: row.dispatches),
+        figure("HITS", lambda row: row.cache_hits, width=7, rank=7),
+        figure("MISSES", lambda row: row.cache_misses, rank=9),
+        figure("CBS", lambda row: circular(row)[0], rank=10),
+        figure("CB BYTES", lambda row: circular(row)[1], units.text, width=AMOUNT, rank=2),
+        label("LAST", idle, age, width=6, rank=3),
+        figure("RESIDENT", lambda row: row.resident, units.text, rank=8),
+        figure("CORES", lambda row: row.resident_cores, rank=11),
+        *(origin if any(row.name or row.site for row in rows) else []),
+        phrase("OWNER", lambda row: commands.get(row.pid), width=12, grow=1, rank=13),
     ]
 
 
@@ -236,7 +215,7 @@ CALL SITE | the line that made the program; LAST CALLER: the line that ran it la
 PROGRAMS = "Programs"  # the choices in the table of programs are its own
 
 
-class KernelsPage:
+class KernelsPage(Page):
     """Two tables of one device: kernels, and the programs that they belong to."""
 
     name = "Kernels"
@@ -285,40 +264,38 @@ class KernelsPage:
         ]
         return ListPage(above, table(device, look), look)
 
-    def _kernel_table(self, device: Device, look: Look) -> Listing[KernelEntry]:
-        rows = kernel_entries(look.snapshot, device.unique_id)
-        return Listing(
-            self.name,
-            kernel_columns(look.state.units, any(r.program and r.program.name for r in rows or ())),
-            rows or [],
-            look.state,
-            first=BY_FOOTPRINT,
-            empty=why_none(look.snapshot, "kernels", rows is not None, device.unique_id),
-        )
+    def _kernel_table(self, device: Device, look: Look) -> Listing[Any]:
+        unique_id = device.unique_id
+        rows = on_device(look.snapshot.kernels, unique_id)
+        programs = on_device(look.snapshot.programs, unique_id) or ()
+        columns = kernel_columns(look.state.units, programs, rows or ())
+        return _listing(self.name, "kernels", columns, rows, BY_FOOTPRINT, device, look)
 
-    def _program_table(self, device: Device, look: Look) -> Listing[ProgramEntry]:
-        rows = program_entries(look.snapshot, device.unique_id)
-        return Listing(
-            PROGRAMS,
-            program_columns(look.state.units, rows or []),
-            rows or [],
-            look.state,
-            first=BY_DISPATCHES,
-            empty=why_none(look.snapshot, "programs", rows is not None, device.unique_id),
-        )
+    def _program_table(self, device: Device, look: Look) -> Listing[Any]:
+        rows = on_device(look.snapshot.programs, device.unique_id)
+        columns = program_columns(look.state.units, rows or (), look.snapshot, device.unique_id)
+        return _listing(PROGRAMS, "programs", columns, rows, BY_DISPATCHES, device, look)
 
-    def _other_side(self, chosen: object, device: Device, look: Look) -> None:
+    def _other_side(self, chosen: Kernel | Program | None, device: Device, look: Look) -> None:
         """Shows the other table, with the cursor on what belongs to the chosen row."""
-        if isinstance(chosen, KernelEntry):
-            wanted = program_key(chosen.kernel)
-            programs = self._program_table(device, look).rows
-            found = [at for at, row in enumerate(programs) if program_key(row.program) == wanted]
-        elif isinstance(chosen, ProgramEntry):
-            wanted = program_key(chosen.program)
-            kernels = self._kernel_table(device, look).rows
-            found = [at for at, row in enumerate(kernels) if program_key(row.kernel) == wanted]
-        else:
+        if chosen is None:
             return
+        other = self._kernel_table if self._programs else self._program_table
+        rows, wanted = other(device, look).rows, program_key(chosen)
+        found = [at for at, row in enumerate(rows) if program_key(row) == wanted]
         if found:
             self._programs, self._crossed = not self._programs, not self._crossed
             look.state.of(PROGRAMS if self._programs else self.name).cursor = found[0]
+
+
+def _listing(
+    table: str,
+    what: str,
+    columns: Sequence[ListColumn[R]],
+    rows: Sequence[R] | None,
+    first: int,
+    device: Device,
+    look: Look,
+) -> Listing[R]:
+    empty = why_none(look.snapshot, what, rows is not None, device.unique_id)
+    return Listing(table, columns, rows or (), look.state, first=first, empty=empty)

@@ -7,21 +7,27 @@ from functools import partial
 from typing import NamedTuple
 
 from ttmem.snapshots import Device
+from ttmem.text import ELLIPSIS
 from ttmem.views.device_lines import device_cells, device_lines
 from ttmem.views.devices import MANY, ClickArea, DeviceArea, Sheet, device_blocks, dram_use, l1_use
 from ttmem.views.figures import DRAM, L1, Kind, Pair, Units, of_limit, stacked_meter
-from ttmem.views.ink import EMPTY, Line, Span, Style, clip_line, faint, flow, indent, ink, paragraph
+from ttmem.views.ink import (
+    EMPTY,
+    Line,
+    Span,
+    Style,
+    clip_line,
+    faint,
+    flow,
+    ink,
+    line_columns,
+)
 from ttmem.views.meter import PERCENT, is_over
 from ttmem.views.monitor.chart import SECOND, TimeColumns, first_needed, sparkline
-from ttmem.views.monitor.listing import Listing
-from ttmem.views.monitor.pages.events import alarm_lines
-from ttmem.views.monitor.pages.rows import (
-    BY_DRAM,
-    process_columns,
-    process_totals,
-)
-from ttmem.views.monitor.state import Drawn, Look, MonitorState, Target, terms
+from ttmem.views.monitor.pages.rows import fact_lines, process_listing, process_totals, sentence
+from ttmem.views.monitor.state import Drawn, Look, MonitorState, Page, Target, terms
 from ttmem.views.names import age, used_devices
+from ttmem.views.notes import anomaly_notes, missing_notes, note_lines, remark_notes
 from ttmem.views.processes import ProcessRow, legend, process_rows
 from ttmem.views.selection import is_empty, no_device, no_process
 
@@ -92,33 +98,45 @@ class OverviewLayout(NamedTuple):
     ) -> OverviewLayout:
         low = look.height < LOW
         gap = [EMPTY] if look.height >= AIRY else []
-        top = [] if low else _totals(look)
-        top += alarm_lines(look, alarm) if look.height > 5 else []
+        devices, units = look.snapshot.devices, look.state.units
+        several = len(devices) > 1 and not low
+        top = [totals_line(devices, units, look.width, look.ascii)] if several else []
+        top += _alarm_lines(look, alarm) if look.height > 5 else []
         top += gap if top else []
         between = [] if low else [*gap, process_totals(rows, look)]
-        below = [] if low else _legend(rows, look.width)[:1]
+        below = [] if low else fact_lines(legend(rows), look, 1)
         free = look.height - len(top) - len(between) - len(below)
         area = _devices(look, free, len(rows) + 1, chosen)
         table = max(free - len(area.lines), 0)
         return cls(top, area, between, table, below)
 
 
-def _totals(look: Look) -> list[Line]:
-    devices = look.snapshot.devices
-    if len(devices) < 2:
+def _alarm_lines(look: Look, most: int) -> list[Line]:
+    """The worst that is wrong in at most so many lines, and where to read the rest."""
+    snapshot, width = look.snapshot, look.width
+    notes = [
+        *anomaly_notes(snapshot, look.names),
+        *remark_notes(snapshot)[1:],  # the first one is above every page
+        *missing_notes(snapshot, look.names),
+    ]
+    if not notes:
         return []
-    return [totals_line(devices, look.state.units, look.width, look.ascii)]
-
-
-def _legend(rows: Sequence[ProcessRow], width: int) -> list[Line]:
-    return [clip_line(line, width) for line in indent(flow(legend(rows), width - 1), 1)]
+    lines = note_lines(notes, width)
+    if len(lines) <= most:
+        return lines
+    left = len(notes) - 1
+    more = faint(f"  and {left:,} more (6)" if left else "  (6 shows all)")
+    whole = notes[0].lines(width - line_columns(more))[:most]
+    if len(notes[0].lines(width - line_columns(more))) > most:
+        whole[-1] = clip_line((*whole[-1], *ink(ELLIPSIS)), width - line_columns(more))
+    return [*whole[:-1], clip_line((*whole[-1], *more), width)]
 
 
 def _devices(look: Look, free: int, wanted: int, chosen: int | None) -> DeviceArea:
     """Two lines for each device, one line, or a cell: the largest form that leaves `wanted` lines for processes."""
     devices = look.snapshot.devices
     if not devices:
-        lines = indent(paragraph(no_device(look.snapshot), look.width - 1, Style.FAINT), 1)
+        lines = sentence(no_device(look.snapshot), look, Style.FAINT)
         return DeviceArea([clip_line(line, look.width) for line in lines[: max(free - 1, 1)]])
     span = look.span
     last = f"last {age(span * SECOND)}"
@@ -191,12 +209,11 @@ DEVICES = "Overview devices"  # its cursor: 0 on the chosen device, 1 in the tab
 ON_DEVICE, IN_TABLE = 0, 1
 
 
-class OverviewPage:
+class OverviewPage(Page):
     """Devices above, processes below; one cursor goes through both."""
 
     name = "Overview"
     keys = (("arrows", "choose"), ("enter", "deeper"), ("s", "sort"))
-    details: tuple[str, ...] = ()  # sums are enough
     help = HELP
 
     def draw(self, look: Look) -> Drawn:
@@ -204,7 +221,7 @@ class OverviewPage:
         rows = process_rows(look.snapshot, look.names)
         layout = OverviewLayout.of(look, rows, at)
         above = [*layout.top, *layout.devices.lines, *layout.between]
-        listing = _table(look, rows)
+        listing = process_listing(self.name, rows, look, no_process(look.snapshot))
         table = listing.draw(look.width, layout.table, len(above), look.ascii, lit=at is None)
         chosen = listing.chosen if at is None else None
         targets = [
@@ -217,9 +234,11 @@ class OverviewPage:
         """Arrows move the cursor, Enter goes to the device, or to the buffers of the process."""
         at = _device(look)
         rows = process_rows(look.snapshot, look.names)
-        table = _table(look, rows)
+        table = process_listing(self.name, rows, look, no_process(look.snapshot))
+        if key == "enter" and at is not None:
+            return _show_device(look.snapshot.devices[at].unique_id, look.state)
         if key == "enter":
-            return _deeper(at, table.chosen, look)
+            return _show_buffers(table.chosen.pid, look.state) if table.chosen else None
         layout = OverviewLayout.of(look, rows, at)
         if at is None or key in ("s", "S"):
             if key == "up" and look.state.of(self.name).cursor <= 0 and look.snapshot.devices:
@@ -238,19 +257,6 @@ def _device(look: Look) -> int | None:
     return look.snapshot.devices.index(look.device)
 
 
-def _table(look: Look, rows: Sequence[ProcessRow]) -> Listing[ProcessRow]:
-    columns = process_columns(look.state.units, rows)
-    return Listing(
-        OverviewPage.name,
-        columns,
-        rows,
-        look.state,
-        first=BY_DRAM,
-        empty=no_process(look.snapshot),
-        noun="process",
-    )
-
-
 def _move(key: str, at: int, across: int, has_rows: bool, look: Look) -> None:
     last = len(look.snapshot.devices) - 1
     steps = {"up": -across, "down": across, "left": -1, "right": 1}
@@ -265,12 +271,6 @@ def _move(key: str, at: int, across: int, has_rows: bool, look: Look) -> None:
         _choose(chosen.unique_id, look.state)
 
 
-def _deeper(device: int | None, process: ProcessRow | None, look: Look) -> str | None:
-    if device is not None:
-        return _show_device(look.snapshot.devices[device].unique_id, look.state)
-    return None if process is None else _show_buffers(process.pid, look.state)
-
-
 def _show_device(unique_id: str, state: MonitorState) -> str:
     _choose(unique_id, state)
     return "Device"
@@ -283,11 +283,9 @@ def _show_buffers(pid: int, state: MonitorState) -> str:
 
 def _device_target(place: ClickArea, look: Look, top: int, chosen: int | None) -> Target:
     """A click on a device chooses it; on the chosen one it goes deeper."""
-    if place.device == chosen:
-        act = partial(_show_device, look.snapshot.devices[place.device].unique_id)
-        return Target(top + place.line, act, place.start, place.stop)
-    point = partial(_choose, look.snapshot.devices[place.device].unique_id)
-    return Target(top + place.line, point, place.start, place.stop)
+    unique_id = look.snapshot.devices[place.device].unique_id
+    act = partial(_show_device if place.device == chosen else _choose, unique_id)
+    return Target(top + place.line, act, place.start, place.stop)
 
 
 def _choose(unique_id: str, state: MonitorState) -> None:

@@ -12,7 +12,8 @@ from ttmem.snapshots.rows import Row
 from ttmem.text import columns, short_command
 from ttmem.views.analysis.call_sites import short_site
 from ttmem.views.figures import AMOUNT, Units, fact
-from ttmem.views.ink import Line, Style, clip_line, faint, flow, indent, ink
+from ttmem.views.ink import Line, Style, clip_line, faint, flow, indent, ink, paragraph
+from ttmem.views.monitor.listing import Listing
 from ttmem.views.monitor.state import Look
 from ttmem.views.names import age, logical, model, short_pci
 from ttmem.views.processes import ProcessRow
@@ -39,6 +40,11 @@ def fact_lines(facts: Iterable[Line], look: Look, most: int) -> list[Line]:
     """The facts in at most `most` lines of the page's width."""
     lines = indent(flow(facts, max(look.width - 1, 1)), 1)[: max(most, 0)]
     return [clip_line(line, look.width) for line in lines]
+
+
+def sentence(text: str, look: Look, style: Style = Style.PLAIN) -> list[Line]:
+    """One column in from the left, in as many lines as it needs."""
+    return indent(paragraph(text, max(look.width - 1, 1), style), 1)
 
 
 def device_title(device: Device, look: Look) -> Line:
@@ -143,7 +149,7 @@ Key = TypeVar("Key")
 RANKS = {"DRAM": 0, "L1": 0, "CB": 1, "L1_SMALL": 6, "TRACE": 7}
 
 
-def process_columns(units: Units, rows: Sequence[ProcessRow]) -> list[ListColumn[ProcessRow]]:
+def _process_columns(units: Units, rows: Sequence[ProcessRow]) -> list[ListColumn[ProcessRow]]:
     """The command takes the remaining width; dead processes are last in every order."""
     user = max((columns(row.user or "") for row in rows), default=0)
     devices = max((columns(row.devices) for row in rows), default=0)
@@ -169,6 +175,13 @@ def process_columns(units: Units, rows: Sequence[ProcessRow]) -> list[ListColumn
         number("AGE", _age, _alive(lambda row: row.age_ns), width=6, rank=5),
         text("COMMAND", _command, width=16, grow=1, rank=3),
     ]
+
+
+def process_listing(
+    page: str, rows: Sequence[ProcessRow], look: Look, empty: str
+) -> Listing[ProcessRow]:
+    columns, state = _process_columns(look.state.units, rows), look.state
+    return Listing(page, columns, rows, state, first=BY_DRAM, empty=empty, noun="process")
 
 
 def process_totals(rows: Sequence[ProcessRow], look: Look) -> Line:
