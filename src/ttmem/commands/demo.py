@@ -19,7 +19,7 @@ from contextlib import ExitStack
 
 from ttmem.api import snapshot
 from ttmem.commands.children import end_all, how_it_ended
-from ttmem.commands.options import ended_by_signals, path
+from ttmem.commands.options import ended_by_signals, flag, path
 from ttmem.errors import BadInput, TtmemError
 from ttmem.own_python import module_command
 from ttmem.sizes import human, several
@@ -40,9 +40,7 @@ def prepare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--seconds", type=float, default=8.0, help="how long to run (default %(default)g)"
     )
-    parser.add_argument(
-        "--top", action="store_true", help="show the live monitor instead of the table; q quits"
-    )
+    flag(parser, "--top", "show the live monitor instead of the table; q quits")
     parser.add_argument(
         "--report",
         metavar="PATH",

@@ -41,7 +41,7 @@ from ttmem.analysis.leftovers import (
     strict_check,
 )
 from ttmem.clock import now_ns
-from ttmem.commands.options import add_check_options, add_snapshot_options, drawn, path
+from ttmem.commands.options import add_check_options, add_snapshot_options, drawn, flag, path
 from ttmem.errors import BadInput, NoServer, TtmemError
 from ttmem.events import CLOSED, Amounts
 from ttmem.procfs import user_name
@@ -61,9 +61,7 @@ TOP = 10  # rows, or in JSON entries per group
 
 def prepare(parser: argparse.ArgumentParser) -> None:
     add_snapshot_options(parser)
-    parser.add_argument(
-        "--all", action="store_true", help="a row for each buffer instead of each call site"
-    )
+    flag(parser, "--all", "a row for each buffer instead of each call site")
     parser.add_argument(
         "--top",
         metavar="N",
@@ -71,17 +69,9 @@ def prepare(parser: argparse.ArgumentParser) -> None:
         help="rows to show (default 10, with --all all of them; 0: all); with --json, single"
         " entries per group",
     )
-    parser.add_argument(
-        "--exit-code",
-        action="store_true",
-        help="exit with 1 if memory leaks, or if a killed process left any",
-    )
+    flag(parser, "--exit-code", "exit with 1 if memory leaks, or if a killed process left any")
     rule = parser.add_mutually_exclusive_group()
-    rule.add_argument(
-        "--strict",
-        action="store_true",
-        help="with --exit-code: fail if anything is allocated or was never freed",
-    )
+    flag(rule, "--strict", "with --exit-code: fail if anything is allocated or was never freed")
     rule.add_argument(
         "--baseline",
         metavar="DUMP",

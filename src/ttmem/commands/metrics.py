@@ -27,7 +27,9 @@ from ttmem.commands.options import (
     add_compat_option,
     add_place_options,
     add_telemetry_options,
+    flag,
     path,
+    with_telemetry,
 )
 from ttmem.errors import BadInput, NothingToRead, Refused, TtmemError
 
@@ -40,26 +42,19 @@ FILE = "ttmem.prom"
 
 
 def prepare(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
     add_place_options(parser)
-    parser.add_argument(
-        "--openmetrics", action="store_true", help="print OpenMetrics instead of the text format"
-    )
-    parser.add_argument(
-        "--per-process",
-        action="store_true",
-        help="add the memory of processes, by user, program, pod and job",
-    )
-    add_compat_option(parser.add_argument)
-    parser.add_argument(
-        "--textfile", metavar="DIR", type=path, help=f"write DIR/{FILE} instead of printing"
-    )
-    parser.add_argument(
+    flag(parser, "--openmetrics", "print OpenMetrics instead of the text format")
+    flag(parser, "--per-process", "add the memory of processes, by user, program, pod and job")
+    add_compat_option(parser)
+    add("--textfile", metavar="DIR", type=path, help=f"write DIR/{FILE} instead of printing")
+    add(
         "--otlp",
         metavar="URL",
         type=path,
         help="send to this collector by OTLP/HTTP instead of printing",
     )
-    parser.add_argument(
+    add(
         "--every",
         metavar="TIME",
         type=_period,
@@ -95,8 +90,15 @@ def run(options: argparse.Namespace) -> int:
         raise BadInput("--openmetrics is for printing; a textfile and OTLP have forms of their own")
     if options.compat and options.otlp:
         raise BadInput("--compat has names for Prometheus; OTLP has names of its own")
-    collector = _collector(options.otlp) if options.otlp else None
-    feed, since_ns = _feed(options), now_ns()
+    from ttmem.feeds import open_feed
+
+    collector: Collector | None = None
+    if options.otlp:
+        from ttmem.exporters.otlp import Collector
+
+        collector = Collector(options.otlp)
+    live = open_feed(options.socket, options.shm)
+    feed, since_ns = with_telemetry(live, options, once=options.every is None), now_ns()
     said = ""
     try:
         while True:
@@ -115,23 +117,6 @@ def run(options: argparse.Namespace) -> int:
         return 0
     finally:
         feed.close()
-
-
-def _feed(options: argparse.Namespace) -> Feed:
-    from ttmem.feeds import open_feed
-
-    feed = open_feed(options.socket, options.shm)
-    if options.telemetry:
-        from ttmem.feeds.telemetry import telemetry_feed
-
-        feed = telemetry_feed(feed, options.sysfs, umd=options.umd, settled=options.every is None)
-    return feed
-
-
-def _collector(url: str) -> Collector:
-    from ttmem.exporters.otlp import Collector
-
-    return Collector(url)
 
 
 def _once(

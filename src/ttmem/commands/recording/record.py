@@ -48,16 +48,17 @@ RANKS = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID")
 
 
 def prepare(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
+    add = parser.add_argument
+    add(
         "file",
         metavar="FILE",
         type=path,
         help="the file to write (%%p pid, %%h host, %%r MPI rank)",
     )
-    parser.add_argument(
+    add(
         "--duration", metavar="TIME", help="how long to record: 90s, 5m, 1h (default: until Ctrl-C)"
     )
-    parser.add_argument(
+    add(
         "--pid",
         metavar="PID",
         type=int,
@@ -66,10 +67,8 @@ def prepare(parser: argparse.ArgumentParser) -> None:
         help="only this process, if it runs under `ttmem run`",
     )
     add_device_option(parser, "logical or unique id, as `ttmem ps` prints them")
-    parser.add_argument(
-        "--socket", metavar="PATH", type=path, help="record what the server at this socket sees"
-    )
-    parser.add_argument(
+    add("--socket", metavar="PATH", type=path, help="record what the server at this socket sees")
+    add(
         "--shm",
         metavar="DIR",
         type=path,
