@@ -286,16 +286,7 @@ class DeviceOptions:
             chips = {chip.logical_id: chip for chip in self._cluster.chips}
             if logical_id in chips:
                 chip = chips[logical_id]
-                unique_id = None if chip.unique_id is None else str(chip.unique_id)
-                declared = DeviceDeclaration.from_spec(
-                    self._cluster.spec(chip),
-                    logical_id,
-                    unique_id,
-                    chip.pci,
-                    remote=chip.is_remote,
-                    position=chip.position,
-                )
-                return _undivided(declared)
+                return _undivided(DeviceDeclaration.from_chip(self._cluster.spec(chip), chip))
         if self._board is not None:
             usual = DeviceDeclaration.from_spec(device_spec(self._board), logical_id)
             said = self._board.note and f"{self._board.note}; --cluster FILE says which"

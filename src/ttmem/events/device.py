@@ -10,7 +10,7 @@ from ttmem.events.amounts import Banks, MemoryKind
 from ttmem.fast_dataclasses import dataclass
 
 if TYPE_CHECKING:
-    from ttmem.hw import DeviceSpec
+    from ttmem.hw import Chip, DeviceSpec
 
 LARGEST = 1 << 44  # bytes; far more than any board has, yet sums stay far below 2^63
 
@@ -81,6 +81,19 @@ class DeviceDeclaration:
             note=spec.note,
             remote=remote,
             position=position,
+        )
+
+    @classmethod
+    def from_chip(cls, spec: DeviceSpec, chip: Chip) -> DeviceDeclaration:
+        """A chip of a cluster; `spec` is its own."""
+        unique_id = None if chip.unique_id is None else str(chip.unique_id)
+        return cls.from_spec(
+            spec,
+            chip.logical_id,
+            unique_id,
+            chip.pci,
+            remote=chip.is_remote,
+            position=chip.position,
         )
 
     @classmethod

@@ -13,10 +13,9 @@ from ttmem.events import BinaryStatus
 from ttmem.hw import DeviceSpec, Dispatch
 from ttmem.model.device import SimulatedDevice
 from ttmem.model.errors import RuntimeFault
-from ttmem.model.mesh import Mesh, SimulatedBuffer
+from ttmem.model.mesh import Mesh, MeshWorkload, SimulatedBuffer
 from ttmem.model.program import SimulatedProgram
 from ttmem.model.ring import KernelConfigRing, Slot, ring_sizes
-from ttmem.model.workload import MeshWorkload
 
 # Which workloads' binaries are still in the prefetcher's L1 and need not be read from DRAM again.
 #
