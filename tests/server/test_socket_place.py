@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from tests.other_user import OTHER, needs_root
+from tests.own_process import finish
 from tests.patience import PATIENCE_S, wait_until
 from tests.server.conftest import StartServer
 from tests.server.harness import OldClient, RunningServer
@@ -330,13 +331,7 @@ def test_a_removed_lock_file_is_created_again(server: RunningServer) -> None:
 
     wait_until(lambda: lock.exists() and lock.read_text() == f"{server.process.pid}\n")
 
-    second = subprocess.run(
-        [sys.executable, "-m", "ttmem", "serve", "--socket", server.path],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
+    second = finish("serve", "--socket", server.path)
     assert second.returncode == 5
     assert f"another ttmem server (pid {server.process.pid}) serves" in second.stderr
 
