@@ -56,14 +56,6 @@ DATA = Path(__file__).parents[1] / "data" / "recordings"
 SECOND_NS = 1_000_000_000
 
 
-@pytest.fixture
-def sysfs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    root = tmp_path / "sys"
-    root.mkdir()
-    monkeypatch.setenv("TTMEM_SYSFS", str(root))
-    return root
-
-
 def _regions(folder: Path) -> None:
     for logical_id, number in enumerate((N300_LOCAL, N300_REMOTE)):
         Written(number=number, logical_id=logical_id).write(folder)

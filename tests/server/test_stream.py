@@ -14,10 +14,9 @@ import pytest
 from tests.own_process import finish
 from tests.own_process import start as start_verb
 from tests.patience import PATIENCE_S, wait_until
-from tests.server.conftest import StartServer
+from tests.server.conftest import Share, StartServer
 from tests.server.harness import OldClient, RunningServer
-from tests.server.test_bounds import BECOME, Share
-from tests.server.test_bounds import open_to_everybody as open_to_everybody
+from tests.server.test_bounds import BECOME
 from ttmem.clock import now_ns
 from ttmem.errors import BadInput
 from ttmem.events import DeviceDeclaration, Event, MemoryKind, Op

@@ -60,12 +60,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
         running.stop()
 
 
-@pytest.fixture(scope="module")
-def site(server: RunningServer) -> Iterator[WebSite]:
-    with website("--socket", server.path) as running:
-        yield running
-
-
 def without_time(document: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in document.items() if key != "time_ns"}
 

@@ -40,12 +40,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
         running.stop()
 
 
-@pytest.fixture(scope="module")
-def site(server: RunningServer) -> Iterator[WebSite]:
-    with website("--socket", server.path) as running:
-        yield running
-
-
 @pytest.mark.parametrize("by", ["site", "op", "phase", "pid"])
 def test_groups_are_those_of_ps(server: RunningServer, site: WebSite, by: str) -> None:
     expected = printed("ps", "--socket", server.path, "--by", by)
