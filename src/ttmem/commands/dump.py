@@ -46,7 +46,7 @@ from ttmem.errors import BadInput, NoServer, TtmemError
 from ttmem.events import CLOSED, Amounts
 from ttmem.procfs import user_name
 from ttmem.sizes import human
-from ttmem.snapshots import Device, Losses, Snapshot
+from ttmem.snapshots import Losses, Snapshot
 from ttmem.views.dump import render_check, render_dump
 from ttmem.views.dump_document import dump_document
 from ttmem.views.selection import NotThere, select
@@ -119,7 +119,11 @@ def run(options: argparse.Namespace) -> int:
 
 def _check(options: argparse.Namespace, snapshot: Snapshot, ended: Ended | None) -> Check:
     limits = Ignored(options.min_bytes, frozenset(options.ignore_phase))
-    mine = _of_this_user(ended) if options.file is None else set(ended.ended_ns if ended else ())
+    if options.file is not None or ended is None:
+        mine = set(ended.ended_ns if ended else ())
+    else:  # what other users never freed is shown, but it does not fail this user's check
+        user = user_name(os.geteuid())
+        mine = {process.pid for process in ended.snapshot.processes if process.user == user}
     states = [snapshot]
     if ended is not None:
         held = ended.snapshot
@@ -134,16 +138,6 @@ def _check(options: argparse.Namespace, snapshot: Snapshot, ended: Ended | None)
     if options.baseline:
         return baseline_check(states, limits, read_baseline(options.baseline))
     return growth_check(options, snapshot, ended, mine, limits)
-
-
-def _of_this_user(ended: Ended | None) -> set[int]:
-    """What other users never freed is shown, but it does not fail this user's check."""
-    user = user_name(os.geteuid())
-    return (
-        {process.pid for process in ended.snapshot.processes if process.user == user}
-        if ended
-        else set()
-    )
 
 
 def _is_blind(snapshot: Snapshot, ended: Ended | None) -> bool:
@@ -209,20 +203,19 @@ def _with_closed(now: Snapshot, ended: Snapshot) -> Snapshot:
 
 def with_boards(ended: Snapshot, now: Snapshot) -> Snapshot:
     """Takes board and PCI address, which a probe region does not have, from live processes on the same chip."""
-    return replace(ended, devices=tuple(_named(each, now) for each in ended.devices))
-
-
-def _named(device: Device, now: Snapshot) -> Device:
-    same = now.device(device.unique_id)
-    if same is None:
-        return device
-    return replace(
-        device,
-        board=device.board or same.board,
-        pci=device.pci or same.pci,
-        remote=same.remote if device.remote is None else device.remote,
-        position=device.position or same.position,
-    )
+    devices = []
+    for device in ended.devices:
+        same = now.device(device.unique_id) or device
+        devices.append(
+            replace(
+                device,
+                board=device.board or same.board,
+                pci=device.pci or same.pci,
+                remote=same.remote if device.remote is None else device.remote,
+                position=device.position or same.position,
+            )
+        )
+    return replace(ended, devices=tuple(devices))
 
 
 def _part(options: argparse.Namespace, snapshot: Snapshot) -> tuple[Snapshot, NotThere | None]:

@@ -18,8 +18,8 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import time
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ttmem.clock import now_ns
@@ -29,6 +29,7 @@ from ttmem.commands.options import (
     add_telemetry_options,
     flag,
     path,
+    repeat,
     with_telemetry,
 )
 from ttmem.errors import BadInput, NothingToRead, Refused, TtmemError
@@ -99,24 +100,17 @@ def run(options: argparse.Namespace) -> int:
         collector = Collector(options.otlp)
     live = open_feed(options.socket, options.shm)
     feed, since_ns = with_telemetry(live, options, once=options.every is None), now_ns()
-    said = ""
+    once = partial(_once, options, feed, collector, since_ns)
     try:
-        while True:
-            began = time.monotonic()
-            try:
-                _once(options, feed, collector, since_ns)
-                said = ""
-            except TtmemError as problem:
-                if options.every is None or isinstance(problem, (BadInput, Refused)):
-                    raise
-                said = _complain(problem, said)
-            if options.every is None:
-                return 0
-            time.sleep(max(0.0, options.every - (time.monotonic() - began)))
+        if options.every is None:
+            once()
+        else:
+            repeat(options.every, once, _complain)
     except KeyboardInterrupt:
-        return 0
+        pass
     finally:
         feed.close()
+    return 0
 
 
 def _once(
@@ -160,6 +154,8 @@ def _replace(name: str, found: list[Family]) -> None:
 
 def _complain(problem: TtmemError, said: str) -> str:
     """Prints a problem once, until it changes."""
+    if isinstance(problem, (BadInput, Refused)):
+        raise problem
     text = f"ttmem: {problem} (trying again)"
     if text != said:
         print(text, file=sys.stderr, flush=True)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from ttmem.errors import BadInput
+from ttmem.errors import BadInput, TtmemError
 from ttmem.sizes import parse_size
 from ttmem.text import clean
 from ttmem.views.terminal import as_json, spelled, terminal_size, wants_color, width
@@ -275,6 +275,22 @@ def _ids(text: str) -> list[str]:
     if not found:
         raise argparse.ArgumentTypeError("no device is named")
     return found
+
+
+def repeat(
+    seconds: float, act: Callable[[], None], complain: Callable[[TtmemError, str], str]
+) -> None:
+    """Acts at this interval. `complain` raises what will not go away, or returns what it said; it is told what it
+    said about the last failure if nothing has succeeded since."""
+    said = ""
+    while True:
+        began = time.monotonic()
+        try:
+            act()
+            said = ""
+        except TtmemError as problem:
+            said = complain(problem, said)
+        time.sleep(max(0.0, seconds - (time.monotonic() - began)))
 
 
 def progress_line(first: int, last: int, quiet: bool) -> Callable[[int], None]:

@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
@@ -38,6 +37,7 @@ from ttmem.commands.options import (
     drawn,
     flag,
     named_feed,
+    repeat,
     seconds,
     with_telemetry,
 )
@@ -223,17 +223,15 @@ def _repeat(options: argparse.Namespace, look: Callable[[int | None], str]) -> N
 
         signal.signal(signal.SIGTERM, _leave)
     with Screen(sys.stdout) if in_place else nullcontext() as screen:
-        said = ""
-        while True:
-            began = time.monotonic()
-            try:
-                text = look(None if screen is None else screen.height)
-            except TtmemError as problem:
-                said = _complain(screen, problem, said)
+
+        def show() -> None:
+            text = look(None if screen is None else screen.height)
+            if screen is not None:
+                screen.draw(text)
             else:
-                said = ""
-                _show(screen, text, options.json)
-            time.sleep(max(0.0, options.watch - (time.monotonic() - began)))
+                print(text if options.json else f"{text}\n", flush=True)
+
+        repeat(options.watch, show, partial(_complain, screen))
 
 
 def _leave(number: int, _: object) -> None:
@@ -245,13 +243,6 @@ def _remember(past: deque[Snapshot], snapshot: Snapshot) -> None:
     past.append(snapshot.without_details())
     while len(past) > 1 and snapshot.time_ns - past[1].time_ns >= TREND_NS:
         past.popleft()
-
-
-def _show(screen: Screen | None, text: str, as_json: bool) -> None:
-    if screen is not None:
-        screen.draw(text)
-    else:
-        print(text if as_json else f"{text}\n", flush=True)
 
 
 def _complain(screen: Screen | None, problem: TtmemError, said: str) -> str:

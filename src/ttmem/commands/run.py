@@ -155,20 +155,17 @@ def _kept() -> dict[str, str]:
 
 def _variables(options: argparse.Namespace) -> dict[str, str]:
     """For the options that were given; otherwise the environment applies."""
+    # --log-kernels needs whole stacks, unless call sites are off.
+    stacks = options.stacks or (options.log_kernels and not options.no_sites)
     given = {
         "TTMEM_SITES": "0" if options.no_sites else None,
-        "TTMEM_STACKS": "1" if _stacks(options) else None,
+        "TTMEM_STACKS": "1" if stacks else None,
         "TTMEM_EVENTS": _positive("--events", options.events),
         "TTMEM_LIVE": _positive("--live", options.live),
         "TTMEM_REGION_DIR": _folder(options.shm),
         LOG_VARIABLE: _log(options),
     }
     return {name: value for name, value in given.items() if value is not None}
-
-
-def _stacks(options: argparse.Namespace) -> bool:
-    """--log-kernels needs whole stacks, unless call sites are off."""
-    return bool(options.stacks or (options.log_kernels and not options.no_sites))
 
 
 def _positive(name: str, number: int | None) -> str | None:

@@ -272,29 +272,24 @@ class DeviceOptions:
     def declaration(self, logical_id: int) -> DeviceDeclaration | None:
         """What the options say about a device; None if nothing."""
         if logical_id not in self._made:
-            self._made[logical_id] = self._make(logical_id)
+            declared = self._hardware(logical_id)
+            if self._l1_capacity is not None:
+                declared = declared or DeviceDeclaration(logical_id)
+                declared = replace(declared, l1_capacity=self._l1_capacity)
+            self._made[logical_id] = declared
         return self._made[logical_id]
 
-    def _make(self, logical_id: int) -> DeviceDeclaration | None:
-        declared = self._hardware(logical_id)
-        if self._l1_capacity is not None:
-            return replace(declared or DeviceDeclaration(logical_id), l1_capacity=self._l1_capacity)
-        return declared
-
     def _hardware(self, logical_id: int) -> DeviceDeclaration | None:
-        if self._cluster is not None:
-            chips = {chip.logical_id: chip for chip in self._cluster.chips}
-            if logical_id in chips:
-                chip = chips[logical_id]
-                return _undivided(DeviceDeclaration.from_chip(self._cluster.spec(chip), chip))
-        if self._board is not None:
+        """How the application divided it into L1_SMALL and trace regions is not known."""
+        chips = {chip.logical_id: chip for chip in self._cluster.chips} if self._cluster else {}
+        if self._cluster is not None and logical_id in chips:
+            chip = chips[logical_id]
+            full = DeviceDeclaration.from_chip(self._cluster.spec(chip), chip)
+        elif self._board is not None:
             usual = DeviceDeclaration.from_spec(device_spec(self._board), logical_id)
             said = self._board.note and f"{self._board.note}; --cluster FILE says which"
             notes = [note for note in (usual.note, said) if note]
-            return _undivided(replace(usual, note="; ".join(notes) or None))
-        return None
-
-
-def _undivided(full: DeviceDeclaration) -> DeviceDeclaration:
-    """The hardware is known; how the application divided it into L1_SMALL and trace regions is not."""
-    return replace(full, l1_bank_size=None, l1_small_bank_size=None, trace_bank_size=None)
+            full = replace(usual, note="; ".join(notes) or None)
+        else:
+            return None
+        return replace(full, l1_bank_size=None, l1_small_bank_size=None, trace_bank_size=None)
