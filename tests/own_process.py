@@ -1,4 +1,4 @@
-"""`ttmem` as a process of its own."""
+"""Commands, and `ttmem` itself, in processes of their own."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +19,15 @@ class Done(NamedTuple):
     returncode: int
     stdout: str
     stderr: str
+
+
+def ran(
+    command: Sequence[str | Path], *, timeout: float = PATIENCE_S, check: bool = False, **how: Any
+) -> subprocess.CompletedProcess[str]:
+    """Any command, run to its end."""
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=timeout, check=check, **how
+    )
 
 
 def start(*arguments: object, **environment: str) -> subprocess.Popen[str]:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.own_process import finish
+from tests.own_process import finish, ran
 from tests.views.cases import galaxy, n300_and_an_idle_card, stock_ghosts, stock_one_device
 from ttmem.events import Amounts
 from ttmem.exporters.openmetrics import families, render
@@ -76,9 +75,7 @@ def test_promtool_has_no_complaint(case: Callable[[], Snapshot]) -> None:
         pytest.skip("promtool is not installed")
     text = render(families(case(), per_process=True))
 
-    done = subprocess.run(
-        [promtool, "check", "metrics"], input=text, text=True, capture_output=True
-    )
+    done = ran([promtool, "check", "metrics"], input=text)
 
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
 

@@ -11,7 +11,7 @@ from random import Random
 
 import pytest
 
-from tests.own_process import finish
+from tests.own_process import finish, ran
 from tests.own_process import start as start_verb
 from tests.patience import PATIENCE_S, wait_until
 from tests.server.conftest import Share, StartServer
@@ -179,9 +179,7 @@ def test_another_user_is_refused(
         "sys.exit(ttmem.commands.main())"
     )
 
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd="/tmp", capture_output=True, text=True
-    )
+    done = ran([sys.executable, "-c", program], cwd="/tmp")
 
     assert (done.returncode, done.stdout) == (4, "")
     assert "only root and" in done.stderr

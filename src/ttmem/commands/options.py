@@ -1,4 +1,4 @@
-"""Options that several verbs share."""
+"""What several verbs share: options, what they name, and how answers are printed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from ttmem.errors import BadInput, TtmemError
 from ttmem.sizes import parse_size
@@ -103,27 +103,31 @@ def add_recording_options(parser: argparse.ArgumentParser) -> None:
     flag(parser, "--confidential", "leave command lines and directories out of the recording")
 
 
-def add_check_options(parser: argparse.ArgumentParser, option: str) -> None:
-    """What a leak check ignores."""
-    parser.add_argument(
-        "--min-bytes",
-        metavar="SIZE",
-        type=size,
-        default=0,
-        help=f"with {option}: ignore call sites that hold less than this",
-    )
-    parser.add_argument(
+def add_check_options(parser: argparse.ArgumentParser, option: str | None = None) -> None:
+    """What a leak check ignores; `option` asks for the check, where a verb does something else as well."""
+    less = "growth of less than this in the iterations that are judged"
+    phase = "what this phase allocates"
+    if option is not None:
+        less, phase = "call sites that hold less than this", "what this phase allocated"
+    ignore = "ignore" if option is None else f"with {option}: ignore"
+    add = parser.add_argument
+    add("--min-bytes", metavar="SIZE", type=size, default=0, help=f"{ignore} {less}")
+    add(
         "--ignore-phase",
         metavar="NAME",
         action="append",
         default=[],
-        help=f"with {option}: ignore what this phase allocated; may be repeated",
+        help=f"{ignore} {phase}; may be repeated",
     )
 
 
 def drawn(options: argparse.Namespace, draw: Callable[..., str]) -> str:
-    """Text for standard output; `draw` is told its width, and whether it has colours."""
-    out, plain = sys.stdout, options.no_color
+    """Text for standard output."""
+    return drawn_for(sys.stdout, draw, plain=options.no_color)
+
+
+def drawn_for(out: TextIO, draw: Callable[..., str], *, plain: bool = False) -> str:
+    """`draw` is told the width of this stream, and whether it has colours."""
     return spelled(draw(width=width(out), color=wants_color(out, plain)), out)
 
 

@@ -7,13 +7,14 @@ import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from ttmem.analysis.failures import explain
 from ttmem.analysis.leftovers import CUT_SHORT, Check, Ignored
 from ttmem.client.tracker import FRAMES, frame_line, headline
 from ttmem.clock import now_ns
+from ttmem.commands.options import drawn_for
 from ttmem.events import EVENT_SIZE, Event, KernelType, Op
 from ttmem.events.record import places
 from ttmem.probe.layout import Option
@@ -36,7 +37,6 @@ from ttmem.views.analysis.failures import render_failure
 from ttmem.views.dump import render_check
 from ttmem.views.names import pids_text
 from ttmem.views.summary import PROCESSES, PeakOf, Unwatched, render_summary
-from ttmem.views.terminal import spelled, wants_color, width
 
 if TYPE_CHECKING:
     from ttmem.analysis.composition import Holder
@@ -90,15 +90,7 @@ class RunWatch:
         self._unwatched = self._find_unwatched()
         if not self._quiet:
             held = _held_at_peaks(self._final, recorded) if recorded is not None else {}
-            _say(
-                render_summary(
-                    self._final,
-                    self._unwatched,
-                    held=held,
-                    width=width(sys.stderr),
-                    color=_color(),
-                )
-            )
+            _draw(partial(render_summary, self._final, self._unwatched, held=held))
         for followed in self._ours.values():
             followed.region.close()
 
@@ -122,7 +114,7 @@ class RunWatch:
                 code = codes.get(report.pid)
                 check += _growth_of(report, held, recorded, limits, code)
         if sys.stderr is not None:
-            _say(render_check(check, width=width(sys.stderr), color=_color()))
+            _draw(partial(render_check, check))
         return not check.failed
 
     def _find_unwatched(self) -> Unwatched | None:
@@ -212,7 +204,7 @@ class _Followed:
                 cause = (failure.what, failure.kind, *reason)
                 if cause not in here and len(here) < PER_PLACE:
                     here.add(cause)
-                    _say(render_failure(region.pid, why, width=width(sys.stderr), color=_color()))
+                    _draw(partial(render_failure, region.pid, why))
 
 
 def _held_at_peaks(
@@ -266,14 +258,14 @@ def _removed(pids: list[int]) -> str:
     )
 
 
-def _color() -> bool:
-    return wants_color(sys.stderr)
+def _draw(draw: Callable[..., str]) -> None:
+    """On standard error, because standard output belongs to the command."""
+    with suppress(OSError):  # the terminal is gone; the command's exit code still counts
+        print(drawn_for(sys.stderr, draw), file=sys.stderr, flush=True)
 
 
 def _say(text: str) -> None:
-    """On standard error, because standard output belongs to the command."""
-    with suppress(OSError):  # the terminal is gone; the command's exit code still counts
-        print(spelled(text, sys.stderr), file=sys.stderr, flush=True)
+    _draw(lambda **_: text)
 
 
 class _KernelLog:

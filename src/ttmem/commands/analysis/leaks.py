@@ -28,12 +28,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ttmem.commands.options import (
+    add_check_options,
     add_output_options,
     flag,
     open_recording,
     path,
     print_answer,
-    size,
 )
 from ttmem.errors import BadInput
 
@@ -58,20 +58,7 @@ def prepare(parser: argparse.ArgumentParser) -> None:
     )
     add("--shm", metavar="DIR", type=path, help="with --pid: the directory with its region")
     add("--by", choices=BY, help="what an iteration is")
-    add(
-        "--min-bytes",
-        metavar="SIZE",
-        type=size,
-        default=0,
-        help="ignore growth of less than this in the iterations that are judged",
-    )
-    add(
-        "--ignore-phase",
-        metavar="NAME",
-        action="append",
-        default=[],
-        help="ignore what this phase allocates; may be repeated",
-    )
+    add_check_options(parser)
     flag(parser, "--all", "also list lines that grew only during warm-up")
     add_output_options(parser)
 
