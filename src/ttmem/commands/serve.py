@@ -26,6 +26,7 @@ from ttmem.commands.options import add_umd_option, flag, path
 from ttmem.commands.web import add_http_options, checked_address, http_arguments
 from ttmem.errors import BadInput
 from ttmem.events import DeviceDeclaration
+from ttmem.events.device import declared_chip
 from ttmem.fast_dataclasses import replace
 from ttmem.hw import Cluster, device_spec, read_cluster
 from ttmem.hw import board as board_by_name
@@ -284,7 +285,7 @@ class DeviceOptions:
         chips = {chip.logical_id: chip for chip in self._cluster.chips} if self._cluster else {}
         if self._cluster is not None and logical_id in chips:
             chip = chips[logical_id]
-            full = DeviceDeclaration.from_chip(self._cluster.spec(chip), chip)
+            full = declared_chip(self._cluster.spec(chip), chip)
         elif self._board is not None:
             usual = DeviceDeclaration.from_spec(device_spec(self._board), logical_id)
             said = self._board.note and f"{self._board.note}; --cluster FILE says which"

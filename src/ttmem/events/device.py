@@ -84,19 +84,6 @@ class DeviceDeclaration:
         )
 
     @classmethod
-    def from_chip(cls, spec: DeviceSpec, chip: Chip) -> DeviceDeclaration:
-        """A chip of a cluster; `spec` is its own."""
-        unique_id = None if chip.unique_id is None else str(chip.unique_id)
-        return cls.from_spec(
-            spec,
-            chip.logical_id,
-            unique_id,
-            chip.pci,
-            remote=chip.is_remote,
-            position=chip.position,
-        )
-
-    @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> DeviceDeclaration:
         """Reads what an untrusted client sent. ValueError names the offending field."""
         given: dict[str, Any] = {}
@@ -143,6 +130,18 @@ class DeviceDeclaration:
     def to_json(self) -> dict[str, Any]:
         values = ((name, getattr(self, name)) for name in self.__match_args__)
         return {name: value for name, value in values if value is not None}
+
+
+def declared_chip(spec: DeviceSpec, chip: Chip) -> DeviceDeclaration:
+    """A chip of a cluster; `spec` is its own."""
+    return DeviceDeclaration.from_spec(
+        spec,
+        chip.logical_id,
+        None if chip.unique_id is None else str(chip.unique_id),
+        chip.pci,
+        remote=chip.is_remote,
+        position=chip.position,
+    )
 
 
 def _sum(base: int | None, size: int | None) -> int | None:

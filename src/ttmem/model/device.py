@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from ttmem.client.devices import ReportedDevice
 from ttmem.events import DeviceDeclaration
+from ttmem.events.device import declared_chip
 from ttmem.hw import Board, Chip, Cluster, DeviceSpec, Grid, galaxy_bus, read_cluster
 from ttmem.model.errors import BadMesh
 
@@ -59,7 +60,7 @@ def described_devices(
                 f"no device {number} in this cluster; it has: {', '.join(map(str, known))}"
             )
         spec = spec_of(known[number])
-        devices.append(SimulatedDevice(spec, DeviceDeclaration.from_chip(spec, known[number])))
+        devices.append(SimulatedDevice(spec, declared_chip(spec, known[number])))
     for device in devices:
         if _shape(device.spec) != _shape(devices[0].spec):
             raise BadMesh(
