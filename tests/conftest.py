@@ -114,3 +114,19 @@ def _no_regions_of_this_machine(tmp_path_factory: pytest.TempPathFactory) -> Ite
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TTMEM_SHM", str(folder))
         yield folder
+
+
+@pytest.fixture
+def shm(tmp_path: Path) -> Path:
+    folder = tmp_path / "shm"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def sysfs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A root that all sources of the host look at."""
+    root = tmp_path / "sys"
+    root.mkdir()
+    monkeypatch.setenv("TTMEM_SYSFS", str(root))
+    return root

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.model.running import finish
+from tests.own_process import finish
 from tests.server.conftest import StartServer
 from tests.server.conftest import start as start
 from ttmem.analysis.failures import Explanation, explain

@@ -13,6 +13,7 @@ from pathlib import Path
 from benchmarks.ground import owners
 from benchmarks.shared_memory import region
 
+from tests.own_process import ran
 from ttmem.sources.counters.layout import STOCK
 
 SHM = Path("/dev/shm")
@@ -33,12 +34,9 @@ def foreign_region() -> Iterator[None]:
 
 def short_run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("TTMEM_SHM", "TT_"))}
-    return subprocess.run(
+    return ran(
         [sys.executable, "-m", "benchmarks", "--short", *arguments],
         cwd=Path(__file__).parents[2],
         env=environment | variables,
-        capture_output=True,
-        text=True,
         timeout=600,
-        check=False,
     )

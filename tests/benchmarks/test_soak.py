@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
+
+from tests.own_process import ran
 
 
 def test_a_short_soak_finds_server_monitor_and_client_flat() -> None:
     short = {"SOAK_SECONDS": "12", "TTMEM_BENCH_SHORT": "1"}
 
-    run = subprocess.run(
+    run = ran(
         [sys.executable, "-m", "benchmarks.soak"],
         cwd=Path(__file__).parents[2],
         env=os.environ | short,
-        capture_output=True,
-        text=True,
         timeout=600,
-        check=False,
     )
 
     verdicts = {line[:24].strip(): line.split()[-1] for line in run.stdout.splitlines()[2:]}

@@ -28,13 +28,6 @@ sys.stdin.read()
 
 
 @pytest.fixture
-def shm(tmp_path: Path) -> Path:
-    folder = tmp_path / "shm"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
 def backups(tmp_path: Path) -> Backups:
     return Backups(tmp_path / "state")
 

@@ -7,7 +7,6 @@ import os
 import pwd
 import shutil
 import socket
-import subprocess
 import sys
 from pathlib import Path
 
@@ -16,7 +15,7 @@ import pytest
 from tests.clean.conftest import Planner, Start
 from tests.doctor.hosts import write_probe_region
 from tests.other_user import OTHER, needs_root
-from tests.patience import PATIENCE_S
+from tests.own_process import ran
 from tests.sources.region_writer import Slot, Written
 from ttmem.clean import Backups, Plan, RemoveSocket, Restored, carry_out, undo
 from ttmem.errors import BadInput
@@ -341,13 +340,9 @@ def test_with_a_full_disk_for_the_backup_nothing_is_done_and_nothing_is_left_the
         f'"$@"; code=$?; find {state} -type f; exit $code'
     )
 
-    done = subprocess.run(
+    done = ran(
         ["unshare", "--mount", "sh", "-c", script, "sh", *clean, "--json"],
         env={**os.environ, "XDG_STATE_HOME": str(state)},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
     )
 
     document, end = json.JSONDecoder().raw_decode(done.stdout)

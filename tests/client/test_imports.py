@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 
 import pytest
 
 from tests.client.scripts import SOURCES
+from tests.own_process import ran
 
 HEAVY = ("numpy", "asyncio", "yaml", "multiprocessing", "ttmem._native", "ttmem.ledger", "ttmem.hw")
 
@@ -17,13 +17,7 @@ def test_importing_the_client_pulls_in_nothing_heavy() -> None:
         f"import sys, ttmem.client, ttmem.client.query; print(*(set({HEAVY}) & set(sys.modules)))"
     )
 
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code],
-        env={"PYTHONPATH": SOURCES},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = ran([sys.executable, "-W", "error", "-c", code], env={"PYTHONPATH": SOURCES}, check=True)
 
     assert done.stdout.strip() == ""
 

@@ -25,13 +25,6 @@ from ttmem.views.doctor import doctor_sheet
 HELD = (4096, 2048, 0, 0, 512)
 
 
-@pytest.fixture
-def shm(tmp_path: Path) -> Path:
-    folder = tmp_path / "shm"
-    folder.mkdir()
-    return folder
-
-
 def call(shm: Path, *arguments: object) -> int:
     parser = argparse.ArgumentParser()
     doctor.prepare(parser)

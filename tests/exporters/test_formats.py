@@ -7,7 +7,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +15,7 @@ import pytest
 
 from tests.exporters.history import ASKED, CHIPS
 from tests.exporters.trace_processor import TraceProcessor
+from tests.own_process import ran
 from ttmem import exporters
 from ttmem.commands import main
 from ttmem.commands.recording import export as export_command
@@ -150,12 +150,8 @@ def pprof(*arguments: str | Path) -> str:
     program = shutil.which("pprof")
     if program is None:
         pytest.skip("pprof is not installed")
-    done = subprocess.run(
-        [program, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, "HOME": "/nonexistent"},
+    done = ran(
+        [program, *map(str, arguments)], check=True, env={**os.environ, "HOME": "/nonexistent"}
     )
     return done.stdout
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from tests.own_process import finish, ran
 from tests.views.cases import galaxy, n300_and_an_idle_card, stock_ghosts, stock_one_device
 from ttmem.events import Amounts
 from ttmem.exporters.openmetrics import families, render
@@ -76,9 +75,7 @@ def test_promtool_has_no_complaint(case: Callable[[], Snapshot]) -> None:
         pytest.skip("promtool is not installed")
     text = render(families(case(), per_process=True))
 
-    done = subprocess.run(
-        [promtool, "check", "metrics"], input=text, text=True, capture_output=True
-    )
+    done = ran([promtool, "check", "metrics"], input=text)
 
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
@@ -188,18 +185,13 @@ def test_sensors_have_the_labels_of_tt_exporter_also_of_idle_cards() -> None:
     assert idle_temperature == idle.telemetry.temperature_c
 
 
-def ttmem(*arguments: str, shm: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "ttmem", "metrics", "--shm", str(shm), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
-
-
 def test_a_textfile_is_replaced_at_once_and_nothing_else_stays(tmp_path: Path) -> None:
     shm, out = tmp_path / "shm", tmp_path / "out"
     shm.mkdir()
     out.mkdir()
     (out / "ttmem.prom").write_text("old")
 
-    done = ttmem("--textfile", str(out), shm=shm)
+    done = finish("metrics", "--shm", shm, "--textfile", out)
 
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert os.listdir(out) == ["ttmem.prom"]
@@ -219,7 +211,7 @@ def test_a_textfile_is_replaced_at_once_and_nothing_else_stays(tmp_path: Path) -
 def test_a_wrong_call_is_told_what_to_write(
     tmp_path: Path, arguments: list[str], says: str
 ) -> None:
-    done = ttmem(*arguments, shm=tmp_path)
+    done = finish("metrics", "--shm", tmp_path, *arguments)
 
     assert done.returncode in (1, 2)
     assert says in done.stderr

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.own_process import ran
 from tests.recording.rewriting import rewritten
 from ttmem.commands import main
 from ttmem.recording import Recording
@@ -36,11 +36,9 @@ def test_tt_smis_own_model_accepts_it(file: Path, capsys: pytest.CaptureFixture[
     if not MODEL.is_dir():
         pytest.skip("the data model of tt-smi is not installed")
 
-    done = subprocess.run(
+    done = ran(
         [sys.executable, "-W", "ignore", "-c", READ.format(folder=str(MODEL))],
         input=document(file, capsys),
-        capture_output=True,
-        text=True,
     )
 
     assert done.returncode == 0, done.stderr

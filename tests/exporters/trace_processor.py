@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import subprocess
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import pytest
@@ -44,12 +43,7 @@ class TraceProcessor:
     def __enter__(self) -> TraceProcessor:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        problem: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._process.communicate(timeout=60)
 
     def query(self, sql: str) -> list[tuple[Any, ...]]:

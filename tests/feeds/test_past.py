@@ -14,11 +14,11 @@ import pytest
 
 from tests.patience import wait_until
 from tests.probe.watched import Watched
-from tests.server.conftest import StartServer
+from tests.server.conftest import Share, StartServer
+from tests.server.conftest import open_to_everybody as open_to_everybody
 from tests.server.conftest import start as start
 from tests.server.harness import OldClient
-from tests.server.test_bounds import BECOME, Share
-from tests.server.test_bounds import open_to_everybody as open_to_everybody
+from tests.server.test_bounds import BECOME
 from ttmem.errors import NothingToRead, TtmemError
 from ttmem.feeds import LocalFeed, PastFeed, ServerFeed, recorded
 from ttmem.feeds.past import LIVE

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-
-import pytest
 
 from tests.probe.watched import Watched
 from tests.sources.region_writer import Slot, Written
@@ -23,12 +21,6 @@ Watch = Callable[..., Watched]
 BANK, L1_BANK, L1_SMALL_BANK = 4_277_010_304, 1_428_352, 32_768  # of the small runtime
 DRAM_BASE = 64
 STEPS = "say('next'); input()\n"
-
-
-@pytest.fixture
-def feed(tmp_path: Path) -> Iterator[LocalFeed]:
-    with closing(LocalFeed(str(tmp_path))) as feed:
-        yield feed
 
 
 def go_on(process: Watched) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import struct
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -20,12 +20,6 @@ from ttmem.snapshots import Snapshot
 
 Watch = Callable[..., Watched]
 BLOCK = 512 * 8  # of every buffer that these scripts make in DRAM: 512 bytes of each of 8 banks
-
-
-@pytest.fixture
-def feed(tmp_path: Path) -> Iterator[LocalFeed]:
-    with closing(LocalFeed(str(tmp_path))) as feed:
-        yield feed
 
 
 def started(watch: Watch, script: str, **variables: str) -> Watched:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-
-import pytest
 
 from tests.probe.watched import DISPATCHING, Watched
 from ttmem.feeds import LocalFeed
@@ -29,12 +27,6 @@ workload = lib.workload_make(mesh, program, None)
 for time in range(3): lib.workload_enqueue(workload)
 """
 )
-
-
-@pytest.fixture
-def feed(tmp_path: Path) -> Iterator[LocalFeed]:
-    with closing(LocalFeed(str(tmp_path))) as feed:
-        yield feed
 
 
 def started(watch: Watch, *steps: str, **variables: str) -> Watched:

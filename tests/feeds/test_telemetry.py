@@ -20,15 +20,6 @@ DESCRIPTORS = Path(__file__).parents[1] / "data" / "cluster_descriptors"
 FIRST, SECOND = 17716556166399396846, 9000000000000000123  # chips with ids of their own
 
 
-@pytest.fixture
-def sysfs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A root that all sources of the host look at."""
-    root = tmp_path / "sys"
-    root.mkdir()
-    monkeypatch.setenv("TTMEM_SYSFS", str(root))
-    return root
-
-
 def _picture(folder: Path) -> Snapshot:
     with closing(telemetry_feed(LocalFeed(str(folder)))) as feed:
         return feed.read()

@@ -5,13 +5,13 @@ from __future__ import annotations
 import copy
 import dataclasses
 import pickle
-import subprocess
 import sys
 import typing
 from typing import Any
 
 import pytest
 
+from tests.own_process import ran
 from ttmem import fast_dataclasses
 
 BOTH = pytest.mark.parametrize("module", [dataclasses, fast_dataclasses], ids=["standard", "fast"])
@@ -278,8 +278,6 @@ for name, module in sorted(sys.modules.items()):
 
 
 def test_a_snapshot_of_this_host_needs_no_class_that_takes_long_to_define() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", ITS_CLASSES, "/nowhere"], capture_output=True, text=True, check=True
-    )
+    done = ran([sys.executable, "-c", ITS_CLASSES, "/nowhere"], check=True)
 
     assert done.stderr.splitlines()[-1] == "False"

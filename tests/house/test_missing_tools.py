@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from tests import conftest
+from tests.own_process import ran
 
 A_TEST = """
 import pytest
@@ -32,12 +32,10 @@ def test_only_in_ci_a_missing_program_fails(
     shutil.copy(conftest.__file__, tmp_path)
     (tmp_path / "test_it.py").write_text(A_TEST.format(reason=reason))
 
-    done = subprocess.run(
+    done = ran(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", str(tmp_path)],
         cwd=tmp_path,
         env=os.environ | {"CI": ci},
-        capture_output=True,
-        text=True,
     )
 
     assert outcome in done.stdout

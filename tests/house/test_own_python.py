@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.interpreters import find_interpreters
+from tests.own_process import ran
 
 ROOT = Path(__file__).parents[2]
 TRAP = "import os, pathlib; pathlib.Path('trapped').touch(); raise SystemExit('imported')"
@@ -28,10 +28,7 @@ def test_a_child_imports_nothing_from_the_working_directory(tmp_path: Path, pyth
     for name in ("ttmem.py", "colorsys.py", "runpy.py"):
         (tmp_path / name).write_text(TRAP)
     script = CHILD.format(source=str(ROOT / "src"))
-    done = subprocess.run(
-        [python, "-c", f"import sys; sys.path.remove('')\n{script}"],
-        cwd=tmp_path, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    done = ran([python, "-c", f"import sys; sys.path.remove('')\n{script}"], cwd=tmp_path)  # fmt: skip
 
     assert done.stdout.split() == ["0", "0", "here"], done.stderr
     assert not (tmp_path / "trapped").exists()

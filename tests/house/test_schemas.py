@@ -20,8 +20,8 @@ from tests.clean.conftest import dead as dead
 from tests.doctor.hosts import write_probe_region
 from tests.exporters.history import record
 from tests.fleet.answers import answering, fleet_of_three
-from tests.model.running import finish, start
 from tests.other_user import sleepers
+from tests.own_process import finish, printed, start
 from tests.patience import PATIENCE_S, wait_until
 from tests.probe.conftest import runtime as runtime
 from tests.probe.conftest import watch as watch
@@ -81,13 +81,6 @@ def problems(document: dict[str, Any]) -> list[str]:
     assert (name in NAMES, version) == (True, "1")
     validator = jsonschema.Draft202012Validator(strict(schema(name)))
     return [f"{each.json_path}: {each.message:.300}" for each in validator.iter_errors(document)]
-
-
-def printed(*arguments: object, **environment: str) -> dict[str, Any]:
-    _, out, error = finish(*arguments, "--json", **environment)
-    assert out, error
-    document: dict[str, Any] = json.loads(out)
-    return document
 
 
 @contextmanager

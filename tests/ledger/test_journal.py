@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.own_process import ran
 from tests.patience import examples
 from ttmem._native import Ledger, Page, planes, transposed
 from ttmem.events import EVENT_SIZE, NO_POSITION, Control, Event, Flag, Notice, Op
@@ -511,7 +511,5 @@ assert target.save() == state and source.live() == 300_000
 
 
 def test_no_memory_is_a_memory_error() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_MEMORY], capture_output=True, text=True, timeout=120
-    )
+    done = ran([sys.executable, "-c", WITHOUT_MEMORY])
     assert (done.stderr, done.stdout.split()) == ("", ["MemoryError"] * 3)

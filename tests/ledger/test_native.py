@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from random import Random
 
+from tests.own_process import ran
 from ttmem._native import Ledger
 from ttmem.events import EVENT_SIZE, Event, Flag, Op
 from ttmem.wire.rows import AccountRow, grouped_rows
@@ -69,9 +69,7 @@ assert ledger.live() == 0
 
 
 def run(script: str, *arguments: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", script, *arguments], capture_output=True, text=True, timeout=120
-    )
+    done = ran([sys.executable, "-c", script, *arguments])
     assert done.returncode == 0, (done.returncode, done.stderr)
     return done.stdout
 
@@ -179,9 +177,7 @@ print((full - before) >> 20, (resident() - before) >> 20, ledger.live())
 
 
 def test_the_memory_of_a_burst_is_returned_while_some_of_it_lives_on() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", AFTER_A_BURST], capture_output=True, text=True, check=True
-    )
+    done = ran([sys.executable, "-c", AFTER_A_BURST], check=True)
 
     full, after, live = map(int, done.stdout.split())
     assert live == 4

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.own_process import ran
+
 PLAIN = """\
 import sys
 
@@ -27,13 +29,10 @@ def run_pytest(
         for name, value in os.environ.items()
         if not name.startswith(("TTMEM", "PYTEST"))
     }
-    return subprocess.run(
+    return ran(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_it.py", *options],
         cwd=folder,
         env=kept | {"TTMEM_REGION_DIR": str(folder)} | (variables or {}),
-        capture_output=True,
-        text=True,
-        check=False,
     )
 
 
@@ -95,9 +94,7 @@ def test_under_pytest_main_it_explains_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text("def test_nothing(): pass")
     code = "import pytest, sys; sys.exit(pytest.main(['-q', '--ttmem', 'test_it.py']))"
 
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
+    done = ran([sys.executable, "-c", code], cwd=tmp_path)
 
     assert done.returncode == pytest.ExitCode.USAGE_ERROR
     assert "pytest was called by another program" in done.stderr + done.stdout
@@ -111,9 +108,7 @@ def test_limits_of_markers_that_cannot_be_checked_are_told_not_passed_over(tmp_p
     )
     code = "import pytest, sys; sys.exit(pytest.main(['-q', 'test_it.py']))"
 
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
+    done = ran([sys.executable, "-c", code], cwd=tmp_path)
 
     assert done.returncode == 0
     assert "limits of markers were not checked" in done.stdout

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.model.running import finish, processes_that_name, start
+from tests.own_process import finish, processes_that_name, start
 from tests.patience import PATIENCE_S, wait_until
 
 

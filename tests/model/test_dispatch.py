@@ -13,13 +13,13 @@ from ttmem.events import BinaryStatus, MemoryKind
 from ttmem.model import MeshDevice, create_buffer, open_device, open_mesh_device
 from ttmem.model.dispatch import enqueue_mesh_workload, launch_program
 from ttmem.model.errors import ClashFault, OutOfMemory, RuntimeFault, UseAfterClose
+from ttmem.model.mesh import MeshWorkload
 from ttmem.model.traces import (
     begin_trace_capture,
     end_trace_capture,
     execute_trace,
     release_trace,
 )
-from ttmem.model.workload import MeshWorkload
 
 BINARIES = 5 * TILE  # reader, writer and three compute binaries, each padded to a page
 

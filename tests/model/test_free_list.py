@@ -51,7 +51,7 @@ class Naive:
 def tiles(blocks: FreeList) -> bool:
     """True if free and allocated blocks follow each other from end to end, without a gap."""
     at = blocks.base
-    for address, size in sorted(blocks.allocated_blocks() + blocks.free_blocks()):
+    for address, size, _ in blocks.blocks():
         if address != at or address % ALIGNMENT:
             return False
         at += size
@@ -78,7 +78,7 @@ def test_it_gives_the_addresses_of_a_naive_first_fit(steps: list[Step]) -> None:
 
     for address in live:
         blocks.free(address)
-    assert blocks.free_blocks() == [(BASE, SIZE)]
+    assert blocks.blocks() == [(BASE, SIZE, False)]
 
 
 def test_from_the_top_a_block_is_cut_from_the_end_of_the_highest_hole() -> None:
@@ -113,7 +113,7 @@ def test_what_is_not_allocated_cannot_be_freed(address: int) -> None:
 
     with pytest.raises(DoubleFree, match="not allocated, or was freed before"):
         blocks.free(address)
-    assert blocks.free_blocks() == [(0, 1024)]
+    assert blocks.blocks() == [(0, 1024, False)]
 
 
 def test_nothing_fits_into_an_empty_range() -> None:

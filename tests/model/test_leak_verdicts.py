@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.own_process import finish
 
 pytestmark = pytest.mark.slow
 
@@ -25,14 +25,11 @@ pytestmark = pytest.mark.slow
 def test_a_workload_gets_its_verdict(
     tmp_path: Path, workload: str, steps: int, code: int, verdicts: set[str]
 ) -> None:
-    file = str(tmp_path / "run.ttmem")
-    program = [sys.executable, "-m", "ttmem"]
-    run = ["simulate", workload, "--steps", str(steps), "--rate", "0", "-o", file]
-    subprocess.run([*program, *run], check=True, capture_output=True)
+    file = tmp_path / "run.ttmem"
+    run = finish("simulate", workload, "--steps", steps, "--rate", 0, "-o", file)
 
-    done = subprocess.run(
-        [*program, "leaks", file, "--json"], capture_output=True, text=True, check=False
-    )
+    done = finish("leaks", file, "--json")
 
     found = {finding["verdict"] for finding in json.loads(done.stdout)["findings"]}
+    assert run.returncode == 0, run.stderr
     assert (done.returncode, found - {"warm-up", "steady"}) == (code, verdicts)

@@ -1,4 +1,4 @@
-"""Programs: sizes of the original system, the kernel cache, and what is refused when."""
+"""Programs: sizes of the original system, and what is refused when."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ttmem.events import KernelType
 from ttmem.model.circular_buffers import ProgramFault
 from ttmem.model.core_ranges import CoreRange, CoreType
 from ttmem.model.errors import OutsideGrid
-from ttmem.model.kernels import KernelCache, SimulatedKernel
+from ttmem.model.kernels import SimulatedKernel
 from ttmem.model.program import SimulatedProgram
 
 
@@ -32,20 +32,6 @@ def test_seed_001_a_fabric_binary_of_56_kib_on_16_ethernet_cores() -> None:
 
     assert layout.binary_data_bytes * layout.num_cores == 896 * 1024
     assert layout.program_config_sizes == (0, 0, 0, 0, 1)
-
-
-def test_identical_kernels_are_compiled_once() -> None:
-    cache = KernelCache()
-    programs = [SimulatedProgram(P150, kernel_cache=cache) for _ in range(2)]
-    for program in programs:
-        program.add_kernel(kernel("same", 100))
-        program.add_kernel(kernel("same", 100, cores=(CoreRange(0, 0, 0, 0),)))
-
-    new = [[kernel.name for kernel in program.compile()] for program in programs]
-
-    assert new == [["same"], []]
-    assert programs[0].compile() == ()
-    assert (cache.compiled, cache.copies) == (1, 3)
 
 
 def test_a_content_id_is_the_same_in_every_run() -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.model.running import finish, start
 from tests.other_user import as_plain_user, give_away, needs_root
+from tests.own_process import finish, start
 from tests.patience import PATIENCE_S, wait_until
 from tests.server.harness import RunningServer
 from ttmem.events import EVENT_SIZE

@@ -10,8 +10,7 @@ from tests.model.running import SMALL, Running
 from ttmem.errors import BadInput
 from ttmem.events import MemoryKind
 from ttmem.model.workloads import WORKLOADS, workload
-from ttmem.model.workloads.applications import warm_up_steps
-from ttmem.model.workloads.faulty import kept_shape
+from ttmem.model.workloads.applications import kept_shape, warm_up_steps
 
 
 @pytest.mark.parametrize("name", WORKLOADS)

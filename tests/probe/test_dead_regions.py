@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 import stat
-import subprocess
-import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 from tests.doctor.hosts import write_probe_region
 from tests.other_user import give_away, needs_root
+from tests.own_process import printed
 from tests.probe.watched import Launcher, Watched
 from ttmem.probe.layout import COMPACT_VERSION, HEADER, VERSION
 from ttmem.sources.probe.cleanup import MOST_DEAD, compact, names_taken, remove_expired
@@ -58,9 +56,7 @@ def versions(folder: Path) -> list[int]:
 
 
 def dumped_pids(folder: Path) -> set[int]:
-    command = [sys.executable, "-m", "ttmem", "dump", "--shm", str(folder), "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    devices = json.loads(done.stdout)["never_freed"]
+    devices = printed("dump", "--shm", folder)["never_freed"]
     return {group["pid"] for device in devices for group in device["memory"]}
 
 

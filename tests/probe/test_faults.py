@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.own_process import ran
 from tests.patience import PATIENCE_S
 from tests.probe.test_captured import events_of
 from tests.probe.watched import Watched, switch
@@ -354,12 +355,6 @@ def test_who_has_no_descriptor_left_takes_nobody_for_dead(watch: Watch) -> None:
     process = watch("mesh = lib.mesh_open(1); buffer(mesh, 1, 0, 4000); say('made'); input()")
     process.wait_for("made")
 
-    looked = subprocess.run(
-        [sys.executable, "-c", WITHOUT_DESCRIPTORS, process.region().path],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
+    looked = ran([sys.executable, "-c", WITHOUT_DESCRIPTORS, process.region().path])
 
     assert (looked.stdout, looked.stderr) == ("True True\n", "")

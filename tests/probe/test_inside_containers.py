@@ -15,6 +15,7 @@ import pytest
 
 from tests.container import container, in_container
 from tests.other_user import needs_root
+from tests.own_process import ran
 from tests.patience import PATIENCE_S, wait_until
 from tests.probe.watched import PRELUDE
 from ttmem.probe import environment
@@ -43,9 +44,7 @@ def holder(runtime: Path, buffers: int, **options: Any) -> AbstractContextManage
 
 def ps(*arguments: str, prefix: Sequence[str] = ()) -> Any:
     command = [*prefix, sys.executable, "-m", "ttmem", "ps", "--json", *arguments]
-    done = subprocess.run(
-        command, capture_output=True, text=True, env=plain_environment(), check=False
-    )
+    done = ran(command, env=plain_environment())
     return json.loads(done.stdout) if done.stdout else {"processes": [], "devices": []}
 
 

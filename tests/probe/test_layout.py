@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
+from tests.own_process import ran
 from ttmem.probe import layout
 from ttmem.probe.launch import library_path
 
@@ -48,19 +48,12 @@ def test_python_and_the_library_draw_the_same_layout(tmp_path: Path) -> None:
     body = "\n".join(lines)
     source.write_text(f'#include "{HEADER}"\nusing namespace ttmem::probe;\n{body}\n')
 
-    done = subprocess.run(
-        ["g++", "-std=c++17", "-fsyntax-only", str(source)], capture_output=True, text=True
-    )
+    done = ran(["g++", "-std=c++17", "-fsyntax-only", str(source)])
     assert done.stderr == ""
 
 
 def test_the_library_shows_its_hooks_and_nothing_of_its_inside() -> None:
-    shown = subprocess.run(
-        ["nm", "-D", "--defined-only", "--format=posix", library_path()],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    shown = ran(["nm", "-D", "--defined-only", "--format=posix", library_path()], check=True)
     names = [line.split()[0] for line in shown.stdout.splitlines()]
 
     # A template of the standard library among them would be used by the whole process.

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.own_process import finish
 from tests.probe.watched import Watched
 
 Watch = Callable[..., Watched]
@@ -28,8 +27,8 @@ def failing(watch: Watch, count: int) -> Watched:
 
 def notes(folder: Path, *options: str) -> str:
     """The picture without its line breaks."""
-    command = [sys.executable, "-m", "ttmem", "ps", "--shm", str(folder), *options]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    done = finish("ps", "--shm", folder, *options)
+    assert done.returncode == 0, done.stderr
     return " ".join(done.stdout.split())
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.own_process import finish
 from tests.probe.watched import Watched
 
 Watch = Callable[..., Watched]
@@ -30,7 +29,4 @@ def test_what_was_not_recorded_is_not_called_outside(
     )
     process.wait_for("done")
 
-    command = [sys.executable, "-m", "ttmem", "ps", "--shm", str(tmp_path), "--by", by]
-    shown = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
-
-    assert said in shown.stdout
+    assert said in finish("ps", "--shm", tmp_path, "--by", by).stdout

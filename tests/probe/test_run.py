@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.own_process import finish
 from tests.patience import wait_until
 from tests.probe.watched import Launcher
 
@@ -205,17 +206,14 @@ def test_the_environment_alone_does_the_same(launcher: Launcher, tmp_path: Path)
 
 
 def test_regions_are_made_where_the_other_verbs_look(launcher: Launcher, tmp_path: Path) -> None:
-    line = [sys.executable, "-m", "ttmem", "run", "--quiet", *launcher.program("lib.mesh_open(1)")]
+    done = finish("run", "--quiet", *launcher.program("lib.mesh_open(1)"), TTMEM_SHM=str(tmp_path))
 
-    subprocess.run(line, env={**os.environ, "TTMEM_SHM": str(tmp_path)}, check=True)
-
+    assert done.returncode == 0, done.stderr
     assert len(list(tmp_path.glob("ttmem_*"))) == 1
 
 
 def test_the_path_of_the_library_can_be_asked_for(launcher: Launcher) -> None:
-    line = [sys.executable, "-m", "ttmem", "run", "--print-preload"]
-
-    path = subprocess.check_output(line, text=True).strip()
+    path = finish("run", "--print-preload").stdout.strip()
 
     assert Path(path).name == "_library.abi3.so"
     assert Path(path).is_file()

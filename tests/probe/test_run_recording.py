@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.own_process import finish, printed
 from tests.probe.watched import Launcher
 from ttmem.recording import Recording
 
@@ -24,15 +23,8 @@ SCRIPT = (
 )
 
 
-def _ttmem(*arguments: str) -> subprocess.CompletedProcess[str]:
-    line = [sys.executable, "-m", "ttmem", *arguments]
-    return subprocess.run(line, capture_output=True, text=True, check=False)
-
-
 def _shown(path: Path, at: str, *details: str) -> Any:
-    done = _ttmem("ps", str(path), "--at", at, "--json", *details)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return printed("ps", path, "--at", at, *details)
 
 
 @pytest.fixture
@@ -74,8 +66,8 @@ def test_info_describes_and_verifies_the_file_and_cut_makes_a_smaller_one(
     recorded: Path, tmp_path: Path
 ) -> None:
     part = tmp_path / "part.ttmem"
-    info = _ttmem("info", str(recorded))
-    cut = _ttmem("cut", str(recorded), "--from", "peak:dram", "--to", "oom", "-o", str(part))
+    info = finish("info", str(recorded))
+    cut = finish("cut", str(recorded), "--from", "peak:dram", "--to", "oom", "-o", str(part))
 
     assert info.returncode == 0, info.stdout
     assert "the writer closed it" in info.stdout
@@ -148,7 +140,7 @@ def test_a_confidential_recording_has_neither_command_lines_nor_directories(
     assert done.returncode == 0, done.stderr
 
     shown = _shown(path, "peak:dram", "--detail", "buffers,events")
-    text = json.dumps(shown) + _ttmem("info", str(path), "--json").stdout.replace(str(path), "")
+    text = json.dumps(shown) + finish("info", str(path), "--json").stdout.replace(str(path), "")
 
     assert all(buffer["site"].endswith(" buffer") for buffer in shown["buffers"])
     assert "python" not in text

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
@@ -15,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.other_user import OTHER, give_away, needs_root
+from tests.own_process import finish, printed
 from tests.probe.watched import PRELUDE, Launcher, Watched
 from ttmem.feeds import LocalFeed
 from ttmem.probe import environment
@@ -42,16 +42,6 @@ for name, goal in (("copy", "ttmem_77_1"), ("none", f"ttmem_no_room_{{launcher}}
     os.chown(f"{{folder}}/{{name}}", pwd.getpwnam({OTHER!r}).pw_uid, -1)
     os.rename(f"{{folder}}/{{name}}", f"{{folder}}/{{goal}}")
 """
-
-
-def ttmem(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "ttmem", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
 
 
 def region_of(process: Watched) -> Path:
@@ -116,7 +106,7 @@ def test_doctor_names_a_region_that_speaks_for_another_user_with_its_owner(
     process.wait_for("made")
     give_away(region_of(process))
 
-    found = json.loads(ttmem("doctor", "--json", "--shm", str(tmp_path)).stdout)["findings"]
+    found = printed("doctor", "--shm", tmp_path)["findings"]
 
     (finding,) = [finding for finding in found if finding["kind"] == "foreign_probe_region"]
     assert f"belongs to user {OTHER}" in finding["text"]
@@ -147,10 +137,10 @@ def test_what_another_user_never_freed_is_shown_but_fails_no_leak_check(
 ) -> None:
     path = killed(done(HOLDS))
     check = ("dump", "--exit-code", "--shm", str(tmp_path))
-    before = ttmem(*check)
+    before = finish(*check)
 
     give_away(path)
-    after = ttmem(*check)
+    after = finish(*check)
 
     assert (before.returncode, after.returncode) == (1, 0)
     assert "NEVER FREED" in after.stdout

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from tests.patience import PATIENCE_S
+from tests.own_process import ran
 from ttmem.probe import environment, layout
 from ttmem.sources.probe.region import ProbeRegion
 from ttmem.sources.probe.region_file import RegionFile, find_regions
@@ -148,14 +148,7 @@ class Launcher:
         self, *command: str, options: tuple[str, ...] = (), **variables: str
     ) -> subprocess.CompletedProcess[str]:
         """To its end."""
-        return subprocess.run(
-            self.line(*command, options=options),
-            env={**os.environ, **variables},
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_S,
-            check=False,
-        )
+        return ran(self.line(*command, options=options), env={**os.environ, **variables})
 
     def summary(self, script: str, *options: str) -> str:
         """What is said at the end about a program that ends well."""

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.own_process import ran
 from tests.patience import wait_until
 from ttmem._native import transposed
 from ttmem.errors import BadInput, TtmemError
@@ -388,13 +389,7 @@ def test_on_a_full_disk_the_file_stays_whole_and_goes_on_when_there_is_space(
         "written = writer.close()\n"
         "print(written.records, written.lost)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=Path(__file__).parents[2],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = ran([sys.executable, "-c", code], cwd=Path(__file__).parents[2], check=True)
     records, lost = map(int, done.stdout.split())
 
     found, chunks = _read(path)

@@ -6,14 +6,14 @@ import errno
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.model.running import start as start_verb
+from tests.own_process import finish
+from tests.own_process import start as start_verb
 from tests.patience import PATIENCE_S, wait_until
 from tests.probe.conftest import launcher as launcher
 from tests.probe.conftest import runtime as runtime
@@ -49,11 +49,6 @@ PROGRAM = (
 )
 
 
-def _ttmem(*arguments: object) -> subprocess.CompletedProcess[str]:
-    line = [sys.executable, "-m", "ttmem", *map(str, arguments)]
-    return subprocess.run(line, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
-
-
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[SmallDisk]:
     place = tmp_path / "disk"
@@ -74,7 +69,7 @@ def larger_disk(tmp_path: Path) -> Iterator[SmallDisk]:
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("recorded") / "run.ttmem"
-    done = _ttmem("simulate", "transformer", "--steps", 40, "--rate", 0, "-o", path)
+    done = finish("simulate", "transformer", "--steps", 40, "--rate", 0, "-o", path)
     assert done.returncode == 0, done.stderr
     return path
 
@@ -106,7 +101,7 @@ def _lost(path: Path) -> int:
 def test_a_simulation_ends_and_says_what_is_missing(disk: SmallDisk) -> None:
     path = disk.path / "run.ttmem"
 
-    done = _ttmem("simulate", "transformer", "--steps", 200, "--rate", 0, "-o", path)
+    done = finish("simulate", "transformer", "--steps", 200, "--rate", 0, "-o", path)
 
     shown = _check_what_is_left(path)
     lost = _lost(path)
@@ -122,8 +117,8 @@ def test_a_disk_that_was_full_before_leaves_an_empty_file(disk: SmallDisk) -> No
     path.touch()
     disk.fill()
 
-    done = _ttmem("simulate", "cnn", "--steps", 1, "--rate", 0, "-o", path, "--overwrite")
-    shown = _ttmem("ps", path)
+    done = finish("simulate", "cnn", "--steps", 1, "--rate", 0, "-o", path, "--overwrite")
+    shown = finish("ps", path)
 
     assert (done.returncode, done.stderr) == (1, "")
     assert "ttmem: recorded 0 records, 0 B, in" in done.stdout
@@ -209,7 +204,7 @@ def test_the_flight_recorder_goes_on_and_keeps_what_is_around_a_gap(
     workload.terminate()
     workload.communicate(timeout=PATIENCE_S)
     server.sees(lambda seen: not seen.processes)
-    assert _ttmem("mark", "after the gap", "--socket", server.path).returncode == 0
+    assert finish("mark", "after the gap", "--socket", server.path).returncode == 0
     assert server.stop() == 0
 
     (kept,) = folder.glob("kept-*-mark.ttmem")
@@ -349,7 +344,7 @@ def test_an_export_says_so_and_leaves_nothing_behind(
     disk.fill()
     target = disk.path / "out"
 
-    done = _ttmem("export", recorded, "--to", name, "-o", target)
+    done = finish("export", recorded, "--to", name, "-o", target)
 
     assert done.returncode == 1
     assert done.stderr.startswith(f"ttmem: {target} cannot be written: ")
@@ -364,7 +359,7 @@ def test_a_page_and_a_part_are_not_left_half_written(
     disk.fill()
     files = [recorded, recorded] if verb == "diff" else [recorded]
 
-    done = _ttmem(verb, *files, "-o", disk.path / "out")
+    done = finish(verb, *files, "-o", disk.path / "out")
 
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.endswith(f"cannot be written: {FULL}\n")

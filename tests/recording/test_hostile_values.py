@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.own_process import ran
 from tests.recording.rewriting import rewritten
 from ttmem.commands import main
 from ttmem.events import EVENT_SIZE, Event, Op
@@ -144,12 +144,7 @@ def test_a_document_larger_than_any_writer_makes_is_named_and_left_out(
 
     command = ['ulimit -v 900000; exec "$@"', "-", sys.executable, "-m", "ttmem"]
     for verb in (["ps"], ["info"]):
-        done = subprocess.run(
-            ["bash", "-c", *command, verb[0], str(path)],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = ran(["bash", "-c", *command, verb[0], str(path)])
         assert "Traceback" not in done.stderr
         assert "DRAM" in done.stdout or why in done.stdout
 
@@ -159,9 +154,7 @@ def test_too_little_memory_is_one_line(tmp_path: Path) -> None:
     path.write_bytes(_bomb(ChunkType.STATE, bytes(400 << 20)))
 
     command = ['ulimit -v 400000; exec "$@"', "-", sys.executable, "-m", "ttmem", "info"]
-    done = subprocess.run(
-        ["bash", "-c", *command, str(path)], capture_output=True, text=True, check=False
-    )
+    done = ran(["bash", "-c", *command, str(path)])
 
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert "not enough memory" in done.stderr

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.ledger.oracle import region, slot
-from tests.model.running import start
+from tests.own_process import start
 from tests.patience import PATIENCE_S, wait_until
 from tests.recording.rewriting import rewritten
 from ttmem.clock import now_ns

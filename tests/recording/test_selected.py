@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.model.running import finish
+from tests.own_process import finish
 from tests.recording.test_replay import BATCHES, NOW, _apply, _books
 from ttmem.events import EVENT_SIZE, Event, MemoryKind, Notice, Op
 from ttmem.ledger import Books

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from contextlib import closing
@@ -14,6 +12,7 @@ from typing import Any
 import pytest
 
 import ttmem
+from tests.own_process import finish
 from tests.patience import wait_until
 from tests.server.conftest import StartServer
 from tests.server.conftest import start as start
@@ -55,14 +54,6 @@ from ttmem.sources.telemetry.source import CardTelemetry, TelemetrySource, read_
 
 DATA = Path(__file__).parents[1] / "data" / "recordings"
 SECOND_NS = 1_000_000_000
-
-
-@pytest.fixture
-def sysfs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    root = tmp_path / "sys"
-    root.mkdir()
-    monkeypatch.setenv("TTMEM_SYSFS", str(root))
-    return root
 
 
 def _regions(folder: Path) -> None:
@@ -443,9 +434,7 @@ def test_ttmem_record_and_run_take_samples(tmp_path: Path, sysfs: Path) -> None:
         ("record", str(files[0]), "--duration", "0.3s", *shm),
         ("run", "-o", str(files[1]), *shm, "--", "true"),
     ):
-        done = subprocess.run(
-            [sys.executable, "-m", "ttmem", *arguments], capture_output=True, text=True, check=False
-        )
+        done = finish(*arguments)
         assert done.returncode == 0, done.stderr
 
     for file in files:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ import pytest
 from tests.server.harness import RunningServer
 
 StartServer = Callable[..., RunningServer]
+Share = Callable[[RunningServer], str]
 
 
 @pytest.fixture
@@ -33,3 +36,17 @@ def start(tmp_path: Path) -> Iterator[StartServer]:
 def server(start: StartServer) -> RunningServer:
     """A server without options."""
     return start()
+
+
+@pytest.fixture
+def open_to_everybody() -> Iterator[Share]:
+    """Makes a second name of a server's socket, in a folder that everybody can enter."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+
+        def share(server: RunningServer) -> str:
+            os.chmod(server.path, 0o666)
+            os.link(server.path, os.path.join(folder, "s"))
+            return os.path.join(folder, "s")
+
+        yield share

@@ -12,7 +12,6 @@ import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 
 from tests.patience import PATIENCE_S, wait_until
 from ttmem.api import snapshot
@@ -124,12 +123,7 @@ class OldClient:
     def __enter__(self) -> OldClient:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.socket.close()
 
     def send(

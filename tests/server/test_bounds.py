@@ -7,16 +7,13 @@ import pwd
 import select
 import signal
 import socket
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
-import pytest
-
 from tests.other_user import OTHER, needs_root
 from tests.patience import PATIENCE_S, wait_until
-from tests.server.conftest import StartServer
+from tests.server.conftest import Share, StartServer
 from tests.server.harness import OldClient, RunningServer, child
 from ttmem.client import AllocationClient
 from ttmem.client.query import ServerConnection
@@ -33,21 +30,6 @@ MONITOR = frames.preamble() + json_frame(Frame.HELLO, {"role": "monitor"})
 APPLICATION = frames.preamble() + json_frame(Frame.HELLO, {"role": "application"})
 SNAPSHOT = json_frame(Frame.QUERY, {"what": "snapshot"})
 MIB = 1 << 20
-Share = Callable[[RunningServer], str]
-
-
-@pytest.fixture
-def open_to_everybody() -> Iterator[Share]:
-    """Makes a second name of a server's socket, in a folder that everybody can enter."""
-    with tempfile.TemporaryDirectory() as folder:
-        os.chmod(folder, 0o755)
-
-        def share(server: RunningServer) -> str:
-            os.chmod(server.path, 0o666)
-            os.link(server.path, os.path.join(folder, "s"))
-            return os.path.join(folder, "s")
-
-        yield share
 
 
 def connected(server: RunningServer, opening: bytes = b"") -> socket.socket:

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 from chaos.faults import CLASSES
 
+from tests.own_process import ran
+
 
 def test_no_fault_makes_a_total_wrong_or_loses_anything_uncounted() -> None:
     short = {"CHAOS_SECONDS": "60", "CHAOS_SEED": "11"}
 
-    run = subprocess.run(
+    run = ran(
         [sys.executable, "-m", "chaos"],
         cwd=Path(__file__).parents[2],
         env=os.environ | short,
-        capture_output=True,
-        text=True,
         timeout=1800,
-        check=False,
     )
 
     rows = {line[:16].strip(): line[16:].split() for line in run.stdout.splitlines()[2:]}

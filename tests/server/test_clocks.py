@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.own_process import finish
 from tests.patience import PATIENCE_S, wait_until
 from ttmem.api import snapshot
 from ttmem.client import AllocationClient, MemoryKind
@@ -70,13 +71,7 @@ def answers(place: str) -> bool:
 
 
 def ttmem(*arguments: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "ttmem", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
+    done = finish(*arguments)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 

@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.model.running import finish
-from tests.model.running import start as start_verb
+from tests.own_process import finish
+from tests.own_process import start as start_verb
 from tests.patience import PATIENCE_S, wait_until
 from tests.probe.conftest import runtime as runtime
 from tests.probe.conftest import watch as watch

@@ -6,12 +6,11 @@ import grp
 import os
 import signal
 import stat
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.own_process import finish
 from tests.patience import PATIENCE_S, wait_until
 from tests.server.conftest import StartServer
 from tests.server.harness import OldClient, RunningServer, child
@@ -172,11 +171,4 @@ def test_a_process_that_holds_nothing_and_left_is_forgotten(server: RunningServe
 
 
 def test_the_server_runs_under_python_minus_m(tmp_path: Path) -> None:
-    said = subprocess.run(
-        [sys.executable, "-m", "ttmem", "serve", "--help"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-
-    assert "TT_ALLOC_TRACKING_ENABLED=1" in said.stdout
+    assert "TT_ALLOC_TRACKING_ENABLED=1" in finish("serve", "--help").stdout

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import pwd
-import tempfile
-from collections.abc import Callable, Iterator
 
 import pytest
 
 from tests.other_user import OTHER, needs_root
+from tests.server.conftest import Share
 from tests.server.harness import RunningServer, child
 from ttmem.server.log import LINES
 from ttmem.snapshots import Snapshot
@@ -18,7 +16,6 @@ from ttmem.snapshots import Snapshot
 pytestmark = needs_root
 UID = pwd.getpwnam(OTHER).pw_uid
 VICTIM = 54321  # an account without a name
-Share = Callable[[RunningServer], str]
 
 CLIENT = """
 import json, os, socket, sys, time
@@ -41,20 +38,6 @@ def device(**told):
 def held(size):
     return frames.frame(Frame.EVENTS, Event(Op.ALLOC, MemoryKind.DRAM, device=0, id=1, size=size).pack())
 """
-
-
-@pytest.fixture
-def open_to_everybody() -> Iterator[Share]:
-    """Makes a second name of a server's socket, in a folder that everybody can enter."""
-    with tempfile.TemporaryDirectory() as folder:
-        os.chmod(folder, 0o755)
-
-        def share(server: RunningServer) -> str:
-            os.chmod(server.path, 0o666)
-            os.link(server.path, os.path.join(folder, "s"))
-            return os.path.join(folder, "s")
-
-        yield share
 
 
 DECLARES = (

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from tests.container import NAMESPACES, ROOT, in_container, needs_namespaces
+from tests.own_process import ran
 from tests.patience import PATIENCE_S
 
 MIB = 1 << 20
@@ -78,16 +78,13 @@ def test_the_socket_of_a_dead_process_does_not_speak_for_the_next_owner_of_its_p
 ) -> None:
     needs_namespaces()
 
-    done = subprocess.run(
+    done = ran(
         in_container(
             sys.executable, "-c", SCRIPT, str(tmp_path), what, shm="", namespaces=NAMESPACES
         ),
         cwd=ROOT,
         env=dict(os.environ),
-        capture_output=True,
-        text=True,
         timeout=2 * PATIENCE_S,
-        check=False,
     )
 
     assert done.returncode == 0, done.stderr

@@ -20,13 +20,6 @@ DRAM, L1 = 0, 1
 
 
 @pytest.fixture
-def shm(tmp_path: Path) -> Path:
-    folder = tmp_path / "shm"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
 def server(tmp_path: Path, shm: Path) -> Iterator[RunningServer]:
     running = RunningServer(tmp_path, "--shm", str(shm)).wait_ready()
     yield running

@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from tests.other_user import OTHER, needs_root
+from tests.own_process import finish, ran
 from tests.patience import PATIENCE_S, wait_until
 from tests.server.conftest import StartServer
 from tests.server.harness import OldClient, RunningServer
@@ -59,13 +60,9 @@ def beside_a_false_server(*arguments: str) -> subprocess.CompletedProcess[str]:
             f"mount --bind '{ROOT}' /mnt && mount -t tmpfs -o mode=1777 tmpfs /tmp"
             f" && mkdir -p '{ROOT}' && mount --bind /mnt '{ROOT}' && \"$@\""
         )
-    return subprocess.run(
+    return ran(
         [*namespaces, "sh", "-c", script, "sh", sys.executable, "-c", program],
         env={**os.environ, "TTMEM_SHM": "/tmp"},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
     )
 
 
@@ -114,13 +111,7 @@ def test_a_lock_file_on_a_full_disk_is_a_sentence(tmp_path: Path) -> None:
         f'{{ dd if=/dev/zero of={tmp_path}/fill bs=4k 2>/dev/null; timeout 60 "$@"; }}'
     )
     command = [sys.executable, "-m", "ttmem", "serve", "--socket", f"{tmp_path}/s"]
-    done = subprocess.run(
-        ["unshare", "--mount", "sh", "-c", script, "sh", *command],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
+    done = ran(["unshare", "--mount", "sh", "-c", script, "sh", *command])
 
     assert (done.returncode, done.stdout) == (2, "")
     assert "No space left on device; free some space, or choose another --socket" in done.stderr
@@ -267,13 +258,7 @@ os.setgid({member.pw_gid})
 os.setuid({member.pw_uid})
 sys.exit(ttmem.commands.main())
 """
-    done = subprocess.run(
-        [sys.executable, "-c", program, "ps", "--socket", server.path],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
+    done = ran([sys.executable, "-c", program, "ps", "--socket", server.path])
 
     assert (done.returncode, done.stdout) == (1, "")
     assert "belongs to root and is closed to you; ask them to start" in done.stderr
@@ -330,13 +315,7 @@ def test_a_removed_lock_file_is_created_again(server: RunningServer) -> None:
 
     wait_until(lambda: lock.exists() and lock.read_text() == f"{server.process.pid}\n")
 
-    second = subprocess.run(
-        [sys.executable, "-m", "ttmem", "serve", "--socket", server.path],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
+    second = finish("serve", "--socket", server.path)
     assert second.returncode == 5
     assert f"another ttmem server (pid {server.process.pid}) serves" in second.stderr
 

@@ -11,13 +11,12 @@ from random import Random
 
 import pytest
 
-from tests.model.running import finish
-from tests.model.running import start as start_verb
+from tests.own_process import finish, ran
+from tests.own_process import start as start_verb
 from tests.patience import PATIENCE_S, wait_until
-from tests.server.conftest import StartServer
+from tests.server.conftest import Share, StartServer
 from tests.server.harness import OldClient, RunningServer
-from tests.server.test_bounds import BECOME, Share
-from tests.server.test_bounds import open_to_everybody as open_to_everybody
+from tests.server.test_bounds import BECOME
 from ttmem.clock import now_ns
 from ttmem.errors import BadInput
 from ttmem.events import DeviceDeclaration, Event, MemoryKind, Op
@@ -180,9 +179,7 @@ def test_another_user_is_refused(
         "sys.exit(ttmem.commands.main())"
     )
 
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd="/tmp", capture_output=True, text=True
-    )
+    done = ran([sys.executable, "-c", program], cwd="/tmp")
 
     assert (done.returncode, done.stdout) == (4, "")
     assert "only root and" in done.stderr

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.model.running import finish
+from tests.own_process import finish
 from tests.ttnn.probed import Machines, by_runtime, start
 from tests.web.browser import Browser, found
 from tests.web.site import website

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.model.running import finish
-from tests.model.running import start as start_verb
+from tests.own_process import finish
+from tests.own_process import start as start_verb
 from tests.patience import PATIENCE_S, wait_until
 from tests.server.conftest import StartServer
 from tests.server.conftest import start as start_server

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.exporters.history import record
+from tests.own_process import TTMEM, finish
 from ttmem.commands.mcp import TOOLS
 
-COMMAND = [sys.executable, "-m", "ttmem", "mcp"]
+COMMAND = [*TTMEM, "mcp"]
 
 
 def talk(*lines: str) -> list[dict[str, Any]]:
@@ -57,9 +56,7 @@ def test_the_official_client_lists_and_calls_the_tools(tmp_path: Path) -> None:
 def test_an_answer_is_what_the_verb_prints(tmp_path: Path) -> None:
     file = tmp_path / "run.ttmem"
     record(file)
-    verb = [sys.executable, "-m", "ttmem", "peak", str(file)]
-    wide = os.environ | {"COLUMNS": "120"}
-    printed = subprocess.run(verb, capture_output=True, text=True, check=True, env=wide).stdout
+    printed = finish("peak", file, COLUMNS="120").stdout
 
     (answer,) = talk(call("peak", file=str(file)))
 

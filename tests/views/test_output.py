@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.own_process import ran
 from tests.sources.region_writer import Written
 from ttmem.commands import main
 
@@ -16,9 +17,7 @@ from ttmem.commands import main
 def in_shell(line: str) -> subprocess.CompletedProcess[str]:
     """`ttmem LINE`, with the redirections in it."""
     command = f"{shlex.quote(sys.executable)} -m ttmem {line}"
-    return subprocess.run(
-        ["sh", "-c", command], capture_output=True, text=True, timeout=120, check=False
-    )
+    return ran(["sh", "-c", command])
 
 
 @pytest.mark.parametrize("verb", ["ps", "ps --json", "ps --watch --json", "dump", "doctor"])

@@ -3,33 +3,21 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 from tests.other_user import sleepers
+from tests.own_process import finish, printed
 from tests.sources.region_writer import Slot, Written
 
 CHIP = 4476187513037
 GIB = 1 << 30
 
 
-def ttmem(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    environment = {k: v for k, v in os.environ.items() if k != "TTMEM_SOCKET"} | variables
-    return subprocess.run(
-        [sys.executable, "-m", "ttmem", *arguments],
-        capture_output=True,
-        text=True,
-        env=environment,
-        check=False,
-    )
-
-
 def test_the_table_shows_who_holds_what_and_what_cannot_be_seen(tmp_path: Path) -> None:
     with sleepers(1) as (owner,):
         Written(CHIP, slots=[Slot(owner.pid, (3 * GIB, 0, 0, 0, 0))]).write(tmp_path)
-        done = ttmem("ps", "--shm", str(tmp_path))
+        done = finish("ps", "--shm", tmp_path)
 
     assert done.returncode == 0
     assert f" {owner.pid} " in done.stdout
@@ -41,7 +29,7 @@ def test_the_table_shows_who_holds_what_and_what_cannot_be_seen(tmp_path: Path) 
 def test_json_has_bytes_and_null_for_what_counters_do_not_tell(tmp_path: Path) -> None:
     with sleepers(1) as (owner,):
         Written(CHIP, slots=[Slot(owner.pid, (5000, 0, 0, 0, 0))]).write(tmp_path)
-        document = json.loads(ttmem("ps", "--shm", str(tmp_path), "--json").stdout)
+        document = printed("ps", "--shm", tmp_path)
 
     (device,) = document["devices"]
     assert device["memory"]["dram"]["requested"] == 5000
@@ -53,7 +41,7 @@ def test_json_has_bytes_and_null_for_what_counters_do_not_tell(tmp_path: Path) -
 def test_dump_groups_what_counters_tell(tmp_path: Path) -> None:
     with sleepers(1) as (owner,):
         Written(CHIP, slots=[Slot(owner.pid, (5000, 0, 0, 0, 64))]).write(tmp_path)
-        done = ttmem("dump", "--shm", str(tmp_path), "--json", "--exit-code", "--strict")
+        done = finish("dump", "--shm", tmp_path, "--json", "--exit-code", "--strict")
 
     (device,) = json.loads(done.stdout)["devices"]
     assert done.returncode == 1
@@ -66,7 +54,7 @@ def test_dump_groups_what_counters_tell(tmp_path: Path) -> None:
 def test_dump_says_that_counters_are_of_requested_bytes(tmp_path: Path) -> None:
     with sleepers(1) as (owner,):
         Written(CHIP, slots=[Slot(owner.pid, (5000, 0, 0, 0, 64))]).write(tmp_path)
-        done = ttmem("dump", "--shm", str(tmp_path))
+        done = finish("dump", "--shm", tmp_path)
 
     assert "device 0: requested bytes, from the counters of stock ttnn" in done.stdout
 
@@ -74,7 +62,7 @@ def test_dump_says_that_counters_are_of_requested_bytes(tmp_path: Path) -> None:
 def test_a_named_socket_is_asked_and_nothing_else(tmp_path: Path) -> None:
     Written(CHIP).write(tmp_path)
     path = tmp_path / "none.sock"
-    done = ttmem("ps", "--socket", str(path), TTMEM_SHM=str(tmp_path))
+    done = finish("ps", "--socket", str(path), TTMEM_SHM=str(tmp_path))
 
     assert done.returncode == 3
     assert f"start one with `ttmem serve --socket {path}`" in done.stderr
@@ -83,15 +71,15 @@ def test_a_named_socket_is_asked_and_nothing_else(tmp_path: Path) -> None:
 
 def test_a_device_that_is_not_there_does_not_make_the_others_vanish(tmp_path: Path) -> None:
     Written(CHIP).write(tmp_path)
-    done = ttmem("top", "--shm", str(tmp_path), "--devices", "55", "--once")
+    done = finish("top", "--shm", tmp_path, "--devices", "55", "--once")
 
     assert "not there (yet): device 55" in done.stdout
     assert "no region of stock ttnn" not in done.stdout
 
 
 def test_contradicting_options_are_refused(tmp_path: Path) -> None:
-    both = ttmem("ps", "--socket", "/nowhere", "--shm", str(tmp_path))
-    missing = ttmem("ps", "--shm", str(tmp_path / "missing"))
+    both = finish("ps", "--socket", "/nowhere", "--shm", tmp_path)
+    missing = finish("ps", "--shm", str(tmp_path / "missing"))
 
     assert (both.returncode, missing.returncode) == (2, 2)
     assert "give one of them" in both.stderr
@@ -103,8 +91,8 @@ def test_in_a_pipe_a_long_command_has_the_room_that_columns_says(tmp_path: Path)
     with subprocess.Popen(long) as owner:
         try:
             Written(CHIP, slots=[Slot(owner.pid, (GIB, 0, 0, 0, 0))]).write(tmp_path)
-            cut = ttmem("ps", "--shm", str(tmp_path), COLUMNS="")
-            whole = ttmem("ps", "--shm", str(tmp_path), COLUMNS="400")
+            cut = finish("ps", "--shm", tmp_path, COLUMNS="")
+            whole = finish("ps", "--shm", tmp_path, COLUMNS="400")
         finally:
             owner.kill()
 

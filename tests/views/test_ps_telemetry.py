@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from tests.other_user import as_plain_user, needs_root
+from tests.own_process import finish
 from tests.sources.region_writer import N300_LOCAL, N300_REMOTE, Written, add_card, add_n300
 from tests.sources.test_umd_sensors import PACKAGE
-from tests.views.test_ps_stock import ttmem
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def test_the_table_has_a_section_of_its_own(tmp_path: Path, sysfs: Path) -> None
     add_card(sysfs, 7, 0x41, tt_card_type="p150a", fan1_input="2400")
     _regions(tmp_path)
 
-    done = ttmem("ps", "--telemetry", "--shm", str(tmp_path), TTMEM_SYSFS=str(sysfs))
+    done = finish("ps", "--telemetry", "--shm", str(tmp_path), TTMEM_SYSFS=str(sysfs))
 
     assert done.returncode == 0
     section = done.stdout.partition("TELEMETRY")[2].partition("PROCESSES")[0]
@@ -57,8 +57,8 @@ def test_json_has_values_reasons_and_cards_and_null_where_nobody_asked(
     _regions(tmp_path)
     where = ("--shm", str(tmp_path), "--json")
 
-    asked = json.loads(ttmem("ps", "--telemetry", "--sysfs", str(sysfs), *where).stdout)
-    not_asked = json.loads(ttmem("ps", *where, TTMEM_SYSFS=str(sysfs)).stdout)
+    asked = json.loads(finish("ps", "--telemetry", "--sysfs", str(sysfs), *where).stdout)
+    not_asked = json.loads(finish("ps", *where, TTMEM_SYSFS=str(sysfs)).stdout)
 
     local, remote = asked["devices"]
     assert (local["telemetry"]["temperature_c"], local["telemetry"]["source"]) == (51.3, "sysfs")
@@ -77,7 +77,7 @@ def test_with_umd_the_remote_chip_is_read(tmp_path: Path, sysfs: Path) -> None:
     add_n300(sysfs)
     _regions(tmp_path)
 
-    done = ttmem(
+    done = finish(
         *("ps", "--telemetry", "--umd", "--json", "--shm", str(tmp_path), "--sysfs", str(sysfs)),
         PYTHONPATH=str(tmp_path),
     )
@@ -91,14 +91,14 @@ def test_with_umd_the_remote_chip_is_read(tmp_path: Path, sysfs: Path) -> None:
 def test_cards_that_nobody_uses_are_enough_for_a_picture(tmp_path: Path, sysfs: Path) -> None:
     add_n300(sysfs)
 
-    done = ttmem("ps", "--telemetry", "--sysfs", str(sysfs), TTMEM_SHM=str(tmp_path))
+    done = finish("ps", "--telemetry", "--sysfs", str(sysfs), TTMEM_SHM=str(tmp_path))
 
     assert done.returncode == 0
     assert " card 0 " in done.stdout
 
 
 def test_with_neither_card_nor_memory_there_is_nothing_to_show(tmp_path: Path, sysfs: Path) -> None:
-    done = ttmem("ps", "--telemetry", "--shm", str(tmp_path), "--sysfs", str(sysfs))
+    done = finish("ps", "--telemetry", "--shm", str(tmp_path), "--sysfs", str(sysfs))
 
     assert done.returncode == 3
     assert done.stdout == ""
@@ -114,7 +114,7 @@ def test_with_neither_card_nor_memory_there_is_nothing_to_show(tmp_path: Path, s
     ],
 )
 def test_options_that_make_no_sense_are_refused(arguments: tuple[str, ...], said: str) -> None:
-    done = ttmem("ps", *arguments)
+    done = finish("ps", *arguments)
 
     assert done.returncode == 2
     assert said in done.stderr
@@ -123,14 +123,14 @@ def test_options_that_make_no_sense_are_refused(arguments: tuple[str, ...], said
 @pytest.mark.skipif(find_spec("tt_umd") is not None, reason="the user-mode driver is installed")
 def test_umd_without_its_package_says_what_to_install() -> None:
     for verb in ("ps", "top", "serve"):
-        done = ttmem(verb, "--umd")
+        done = finish(verb, "--umd")
 
         assert done.returncode == 2
         assert f"{sys.executable} -m pip install 'tt-umd>=" in done.stderr
 
 
 def test_a_variable_that_names_no_folder_is_refused(tmp_path: Path) -> None:
-    done = ttmem("ps", "--telemetry", TTMEM_SYSFS=str(tmp_path / "none"))
+    done = finish("ps", "--telemetry", TTMEM_SYSFS=str(tmp_path / "none"))
 
     assert done.returncode == 2
     assert "TTMEM_SYSFS=" in done.stderr

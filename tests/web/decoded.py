@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.own_process import ran
 
 ASK = Path(__file__).with_name("ask.mjs")
 
@@ -32,13 +33,7 @@ def ask(page: Path, wanted: list[tuple[int, int]], folder: Path) -> tuple[Any, l
     """The document of a page, and what it knows of (device, position) of each question."""
     data = folder / "payload"
     data.write_text(payload_of(page.read_text("utf-8")))
-    done = subprocess.run(
-        [node(), str(ASK)],
-        input=json.dumps([str(data), wanted]),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = ran([node(), str(ASK)], input=json.dumps([str(data), wanted]))
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout)
     return answer["document"], answer["answers"]

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.exporters import history
+from tests.own_process import printed
 from tests.web.browser import PROGRAM, Browser, found
 from ttmem.commands import main
 
@@ -70,9 +68,7 @@ def shown(browser: Browser) -> dict[str, int]:
 
 
 def ps(file: Path, position: int) -> dict[str, Any]:
-    command = [sys.executable, "-m", "ttmem", "ps", str(file), "--at", f"#{position}", "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    device: dict[str, Any] = json.loads(done.stdout)["devices"][0]
+    device: dict[str, Any] = printed("ps", file, "--at", f"#{position}")["devices"][0]
     return device
 
 

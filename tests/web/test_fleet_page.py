@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.fleet.answers import answering, fleet_of_three
+from tests.own_process import printed
 from tests.patience import wait_until
 from tests.web.browser import Browser, found
 from tests.web.site import WebSite, website
@@ -36,12 +35,10 @@ def site(prometheus: str) -> Iterator[WebSite]:
 
 
 def test_the_api_has_the_rows_of_ps(site: WebSite, prometheus: str) -> None:
-    command = [sys.executable, "-m", "ttmem", "ps", "--prometheus", prometheus, "--json"]
-    printed = subprocess.run(command, capture_output=True, check=True).stdout
-    alone = subprocess.run([*command, "--host", "a"], capture_output=True, check=True).stdout
+    command = ("ps", "--prometheus", prometheus)
 
-    assert site.ask("/api/v1/fleet").document == json.loads(printed)
-    assert site.ask("/api/v1/fleet/host?name=a").document == json.loads(alone)
+    assert site.ask("/api/v1/fleet").document == printed(*command)
+    assert site.ask("/api/v1/fleet/host?name=a").document == printed(*command, "--host", "a")
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,6 @@ import http.client
 import json
 import signal
 import socket
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
@@ -19,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from tests.own_process import finish, printed
 from tests.patience import wait_until
 from tests.server.harness import RunningServer
 from tests.web.site import WebSite, website
@@ -62,26 +61,17 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
         running.stop()
 
 
-@pytest.fixture(scope="module")
-def site(server: RunningServer) -> Iterator[WebSite]:
-    with website("--socket", server.path) as running:
-        yield running
-
-
 def without_time(document: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in document.items() if key != "time_ns"}
 
 
 def test_the_snapshot_is_that_of_ps(server: RunningServer, site: WebSite) -> None:
-    command = [sys.executable, "-m", "ttmem", "ps", "--json", "--socket", server.path]
-    printed = subprocess.run(
-        [*command, "--detail", "buffers"], capture_output=True, text=True, check=True
-    )
+    expected = printed("ps", "--socket", server.path, "--detail", "buffers")
 
     answer = site.ask("/api/v1/snapshot?detail=buffers")
 
     assert answer.headers["content-type"] == "application/json"
-    assert without_time(answer.document) == without_time(json.loads(printed.stdout))
+    assert without_time(answer.document) == without_time(expected)
 
 
 def test_a_page_gets_a_stream_of_snapshots(site: WebSite) -> None:
@@ -415,10 +405,9 @@ def test_a_server_hands_out_links_to_the_page_it_started(tmp_path: Path) -> None
         port = free.getsockname()[1]
     http = ["--http", f"127.0.0.1:{port}", "--public-metrics"]
     server = RunningServer(tmp_path, "--no-shm", *http).wait_ready()
-    command = [sys.executable, "-m", "ttmem", "web", "--link", "--socket", server.path]
 
     def link() -> str:
-        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+        return finish("web", "--link", "--socket", server.path).stdout.strip()
 
     wait_until(lambda: bool(link()))
     address, _, token = link().partition("/#token=")
@@ -506,9 +495,7 @@ def test_it_stops_without_a_complaint_while_pages_are_open(
     ],
 )
 def test_a_wrong_call_is_told_what_to_do(options: list[str], says: str) -> None:
-    command = [sys.executable, "-m", "ttmem", "web", *options]
-
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = finish("web", *options)
 
     assert done.returncode in (1, 2)
     assert says in done.stderr
@@ -526,10 +513,7 @@ def test_a_wrong_call_is_told_what_to_do(options: list[str], says: str) -> None:
 def test_a_server_refuses_wrong_options_of_pages_before_it_starts(
     tmp_path: Path, options: list[str], says: str
 ) -> None:
-    path = str(tmp_path / "s.sock")
-    command = [sys.executable, "-m", "ttmem", "serve", "--socket", path, *options]
-
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = finish("serve", "--socket", tmp_path / "s.sock", *options)
 
     assert done.returncode == 2
     assert says in done.stderr

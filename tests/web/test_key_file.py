@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from tests.own_process import finish
 from tests.patience import wait_until
 from tests.server.harness import RunningServer
 from tests.sources.region_writer import N300_LOCAL, add_n300
@@ -22,13 +21,8 @@ from ttmem.wire.tokens import Tokens
 pytest.importorskip("uvicorn", reason="uvicorn is not installed")
 
 
-def ttmem(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "ttmem", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-
-
 def metrics_token(key: Path) -> str:
-    return ttmem("web", "--key-file", str(key), "--metrics-token").stdout.strip()
+    return finish("web", "--key-file", str(key), "--metrics-token").stdout.strip()
 
 
 def test_tokens_outlast_a_restart_with_the_key_in_a_file(tmp_path: Path) -> None:
@@ -84,7 +78,7 @@ def test_a_key_that_is_open_or_none_is_refused(
     key.chmod(mode)
 
     where = ["--socket", str(tmp_path / "s"), "--http", "127.0.0.1:0"]
-    done = ttmem(verb, *where, "--key-file", str(key))
+    done = finish(verb, *where, "--key-file", str(key))
 
     assert done.returncode == 2
     assert says in done.stderr
@@ -95,14 +89,14 @@ def test_a_key_that_is_open_or_none_is_refused(
     "option", ["--interval=0.5", "--telemetry", "--key-file=key", "--compat=tt-exporter"]
 )
 def test_an_option_of_the_page_needs_a_page(tmp_path: Path, option: str) -> None:
-    done = ttmem("serve", "--socket", str(tmp_path / "s"), option)
+    done = finish("serve", "--socket", str(tmp_path / "s"), option)
 
     assert done.returncode == 2
     assert f"{option.partition('=')[0]} needs --http ADDR" in done.stderr
 
 
 def test_a_token_for_metrics_needs_the_key() -> None:
-    done = ttmem("web", "--metrics-token")
+    done = finish("web", "--metrics-token")
 
     assert done.returncode == 2
     assert "--metrics-token needs --key-file" in done.stderr

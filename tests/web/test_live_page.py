@@ -59,12 +59,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
 
 
 @pytest.fixture(scope="module")
-def site(server: RunningServer) -> Iterator[WebSite]:
-    with website("--socket", server.path) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
 def browser(site: WebSite, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     """Logged in by the printed link."""
     with Browser(tmp_path_factory.mktemp("profile")) as running:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -12,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.own_process import printed
 from tests.server.harness import RunningServer
 from tests.web.browser import Browser, found
 from tests.web.site import WebSite, website
@@ -42,21 +40,14 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
         running.stop()
 
 
-@pytest.fixture(scope="module")
-def site(server: RunningServer) -> Iterator[WebSite]:
-    with website("--socket", server.path) as running:
-        yield running
-
-
 @pytest.mark.parametrize("by", ["site", "op", "phase", "pid"])
 def test_groups_are_those_of_ps(server: RunningServer, site: WebSite, by: str) -> None:
-    command = [sys.executable, "-m", "ttmem", "ps", "--json", "--socket", server.path, "--by", by]
-    printed = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+    expected = printed("ps", "--socket", server.path, "--by", by)
 
     answer = site.ask(f"/api/v1/snapshot?by={by}").document
 
     keys = ("by", "groups", "total")
-    assert {key: answer[key] for key in keys} == {key: printed[key] for key in keys}
+    assert {key: answer[key] for key in keys} == {key: expected[key] for key in keys}
     assert answer["total"]["dram"] == len(SITES) * EACH * SIZE
     assert "buffers" not in answer
 
@@ -81,14 +72,12 @@ def test_groups_are_of_everything_and_by_what_is_known(site: WebSite, query: str
 def test_a_recording_has_groups_of_any_instant(tmp_path: Path) -> None:
     file = tmp_path / "cnn.ttmem"
     assert main(["simulate", "cnn", "--steps", "3", "--rate", "0", "-o", str(file)]) == 0
-    options = ["--at", "peak:dram", "--by", "op", "--json"]
-    command = [sys.executable, "-m", "ttmem", "ps", str(file), *options]
-    printed = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+    expected = printed("ps", file, "--at", "peak:dram", "--by", "op")
 
     with website(str(file), "--shm", str(tmp_path)) as running:
         answer = running.ask("/api/v1/recording/file/snapshot?at=peak:dram&by=op").document
 
-    assert (answer["groups"], answer["total"]) == (printed["groups"], printed["total"])
+    assert (answer["groups"], answer["total"]) == (expected["groups"], expected["total"])
 
 
 @pytest.mark.skipif(not found(), reason="chromium-headless-shell is not installed")

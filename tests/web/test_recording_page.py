@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -12,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.own_process import printed
 from tests.patience import wait_until
 from tests.server.harness import RunningServer
 from tests.web.browser import Browser, found
@@ -82,13 +80,6 @@ def browser(site: WebSite, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         yield running
 
 
-def printed(file: Path, at: str) -> dict[str, Any]:
-    command = [sys.executable, "-m", "ttmem", "ps", str(file), "--json", "--at", at]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    answer: dict[str, Any] = json.loads(done.stdout)
-    return answer
-
-
 def figures(snapshot: dict[str, Any]) -> dict[str, list[int]]:
     """DRAM and L1 of each device; the third is TRACE, where there is any."""
     return {
@@ -121,7 +112,7 @@ def test_the_recording_of_the_command_line_is_opened_where_something_is_to_be_se
 def test_every_instant_has_the_figures_of_ps(browser: Browser, file: Path, at: str) -> None:
     go(browser, f"#/devices?recording=file&at={at.replace('#', '%23')}")
 
-    assert drawn(browser) == figures(printed(file, at))
+    assert drawn(browser) == figures(printed("ps", file, "--at", at))
 
 
 def test_the_instant_is_kept_from_view_to_view(browser: Browser) -> None:
@@ -139,7 +130,7 @@ def test_keys_step_from_event_to_event_and_to_markers(browser: Browser, file: Pa
     wait(browser, "location.hash.endsWith('at=%23301')")
     browser.key(",")
     wait(browser, "location.hash.endsWith('at=%23300')")
-    expected = figures(printed(file, "#300"))
+    expected = figures(printed("ps", file, "--at", "#300"))
     wait_until(lambda: drawn(browser) == expected)
     browser.key("<")
     wait(browser, "!location.hash.endsWith('at=%23300')")
@@ -177,7 +168,7 @@ def test_dragging_the_bar_changes_the_instant_and_the_address(browser: Browser, 
     length = "Number(document.querySelector('.track').getAttribute('aria-valuemax'))"
     wait(browser, f"Math.abs({milliseconds} / {length} - 0.5) < 0.1")
     at = browser.run("location.hash.split('at=')[1]")
-    expected = figures(printed(file, at))
+    expected = figures(printed("ps", file, "--at", at))
     wait_until(lambda: drawn(browser) == expected)
 
 
@@ -295,7 +286,7 @@ def test_a_galaxy_of_32_chips_fits_a_phone(tmp_path: Path) -> None:
 
         assert browser.run("document.documentElement.scrollWidth") <= 390
         assert browser.run("document.querySelectorAll('nav[aria-label=Devices] a').length") == 32
-    assert amounts == figures(printed(file, "peak:dram"))
+    assert amounts == figures(printed("ps", file, "--at", "peak:dram"))
 
 
 def test_it_fits_a_phone(browser: Browser) -> None:

@@ -11,8 +11,6 @@ import os
 import resource
 import socket
 import stat
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, suppress
@@ -22,6 +20,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from tests.own_process import finish, printed
 from tests.patience import wait_until
 from tests.server.harness import RunningServer
 from tests.sources.region_writer import N300_LOCAL, Written, add_n300
@@ -71,14 +70,6 @@ def site(file: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebSi
         yield running
 
 
-def printed(*command: str) -> dict[str, Any]:
-    done = subprocess.run(
-        [sys.executable, "-m", "ttmem", *command], capture_output=True, text=True, check=True
-    )
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
-
-
 def test_a_recording_shows_its_sensors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sysfs, file = tmp_path / "sys", tmp_path / "sensors.ttmem"
     sysfs.mkdir()
@@ -94,7 +85,7 @@ def test_a_recording_shows_its_sensors(tmp_path: Path, monkeypatch: pytest.Monke
         (shown,) = site.ask(f"{FILE}/snapshot").document["devices"]
 
     assert shown["telemetry"]["temperature_c"] == 51.3
-    assert [shown] == printed("ps", str(file), "--json", "--telemetry")["devices"]
+    assert [shown] == printed("ps", str(file), "--telemetry")["devices"]
 
 
 def uploads(site: WebSite) -> list[str]:
@@ -127,7 +118,7 @@ def test_an_instant_is_that_of_ps(site: WebSite, file: Path, at: str) -> None:
 
 
 def test_filters_narrow_a_snapshot_as_they_narrow_that_of_ps(site: WebSite, file: Path) -> None:
-    wanted = printed("ps", str(file), "--json", "--at", "peak:dram", "--device", "0")
+    wanted = printed("ps", str(file), "--at", "peak:dram", "--device", "0")
     pid = wanted["processes"][0]["pid"]
 
     answer = site.ask(f"{FILE}/snapshot?at=peak:dram&device=0&pid={pid}")
@@ -146,7 +137,7 @@ def test_an_instant_has_one_name_by_position_and_one_by_time(site: WebSite) -> N
 
 
 def test_the_description_is_that_of_info(site: WebSite, file: Path) -> None:
-    assert site.ask(FILE).document == printed("info", str(file), "--json")
+    assert site.ask(FILE).document == printed("info", str(file))
 
 
 def test_history_has_the_peaks_and_each_sample_is_a_state_that_existed(
@@ -406,10 +397,9 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunningSe
         port = free.getsockname()[1]
     folder = tmp_path_factory.mktemp("shared")
     server = RunningServer(folder, "--no-shm", "--http", f"127.0.0.1:{port}").wait_ready()
-    command = [sys.executable, "-m", "ttmem", "web", "--link", "--socket", server.path]
 
     def link() -> str:
-        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+        return finish("web", "--link", "--socket", server.path).stdout.strip()
 
     try:
         with closing(AllocationClient(server.path)) as client:
@@ -650,8 +640,7 @@ def test_of_the_past_others_see_amounts_but_no_commands_and_paths(
         wait_until(lambda: feed.read() and feed.memory is not None and feed.memory.end > 0)
         inside = Inside(Recordings(past=feed), feed)
         wait_until(lambda: inside.ask(0, f"{PAST}/snapshot")[1].get("devices"))
-        simulate = ["simulate", "cnn", "--steps", "1", "--socket", server.path]
-        subprocess.run([sys.executable, "-m", "ttmem", *simulate], check=True)
+        finish("simulate", "cnn", "--steps", 1, "--socket", server.path)
         wait_until(lambda: inside.ask(0, f"{PAST}/markers")[1]["markers"])
 
         asked = [

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import stat
-import subprocess
 import time
 from collections import Counter
 from pathlib import Path
@@ -17,6 +16,7 @@ import pytest
 from tests.analysis.runs import Run
 from tests.exporters.history import record
 from tests.ledger.oracle import region, slot
+from tests.own_process import ran
 from tests.web.decoded import ask, node, payload_of
 from ttmem.commands import main
 from ttmem.events import Amounts, Event, Op
@@ -52,9 +52,7 @@ def simulated(tmp_path: Path, name: str, *options: str) -> Path:
 
 
 def test_the_modules_that_draw_nothing_keep_their_word() -> None:
-    done = subprocess.run(
-        [node(), "--test", str(HERE / "modules.test.mjs")], capture_output=True, text=True
-    )
+    done = ran([node(), "--test", str(HERE / "modules.test.mjs")])
 
     assert done.returncode == 0, done.stdout
 
@@ -217,7 +215,7 @@ def test_modules_keep_their_scopes_in_one_script(tmp_path: Path) -> None:
     }
     script = bundle(modules) + "\nconsole.log(module_b.sum);"
 
-    done = subprocess.run([node(), "-e", script], capture_output=True, text=True, check=True)
+    done = ran([node(), "-e", script], check=True)
 
     assert done.stdout == "3\n"
 

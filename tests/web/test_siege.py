@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import subprocess
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.own_process import printed
 from tests.patience import PATIENCE_S, wait_until
 from tests.server.harness import RunningServer
 from tests.web.site import WebSite, website
@@ -120,9 +120,7 @@ def _received(connection: socket.socket) -> bytes:
 
 
 def accounts_are_right(server: RunningServer) -> bool:
-    command = [sys.executable, "-m", "ttmem", "ps", "--json", "--socket", server.path]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PATIENCE_S)
-    (device,) = json.loads(done.stdout)["devices"]
+    (device,) = printed("ps", "--socket", server.path)["devices"]
     dram, l1 = device["memory"]["dram"], device["memory"]["l1"]
     return (dram["requested"], l1["count"], l1["requested"]) == (HELD, 20_000, 20_000 * 32)
 

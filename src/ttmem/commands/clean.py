@@ -17,7 +17,7 @@ from __future__ import annotations
 import argparse
 from functools import partial
 
-from ttmem.commands.options import add_output_options, path, print_answer
+from ttmem.commands.options import add_output_options, flag, path, print_answer
 
 FAILED = 1
 LEFT_ALONE = 4
@@ -26,7 +26,7 @@ _LATEST = ""
 
 def prepare(parser: argparse.ArgumentParser) -> None:
     what = parser.add_mutually_exclusive_group()
-    what.add_argument("--yes", action="store_true", help="do it")
+    flag(what, "--yes", "do it")
     what.add_argument(
         "--undo",
         metavar="ID",
@@ -38,10 +38,10 @@ def prepare(parser: argparse.ArgumentParser) -> None:
         "--shm", metavar="DIR", type=path, help="clean the regions in this directory"
     )
     parser.add_argument("--socket", metavar="PATH", type=path, help="clean this socket")
-    parser.add_argument(
+    flag(
+        parser,
         "--force",
-        action="store_true",
-        help="treat processes that are not visible here as dead, even if they may be alive in a container",
+        "treat processes that are not visible here as dead, even if they may be alive in a container",
     )
     add_output_options(parser)
 

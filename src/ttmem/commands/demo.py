@@ -16,17 +16,18 @@ import sys
 import tempfile
 import time
 from contextlib import ExitStack
+from functools import partial
 
 from ttmem.api import snapshot
 from ttmem.commands.children import end_all, how_it_ended
-from ttmem.commands.options import ended_by_signals, path
+from ttmem.commands.options import drawn_for, ended_by_signals, flag, path
 from ttmem.errors import BadInput, TtmemError
 from ttmem.own_python import module_command
 from ttmem.sizes import human, several
 from ttmem.snapshots import Device, Snapshot
 from ttmem.text import wrap
 from ttmem.views.ps import render
-from ttmem.views.terminal import Screen, spelled, wants_color, width
+from ttmem.views.terminal import Screen, spelled, width
 
 LONGEST = 24 * 3600.0
 PERIOD = 0.25  # seconds between two snapshots
@@ -40,9 +41,7 @@ def prepare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--seconds", type=float, default=8.0, help="how long to run (default %(default)g)"
     )
-    parser.add_argument(
-        "--top", action="store_true", help="show the live monitor instead of the table; q quits"
-    )
+    flag(parser, "--top", "show the live monitor instead of the table; q quits")
     parser.add_argument(
         "--report",
         metavar="PATH",
@@ -160,14 +159,7 @@ def _look(processes: DemoProcesses) -> Snapshot:
 
 
 def _shown(now: Snapshot, height: int | None = None) -> str:
-    text = render(
-        now,
-        width=width(sys.stdout),
-        color=wants_color(sys.stdout),
-        height=height,
-        choices=(),
-    )
-    return spelled(text, sys.stdout)
+    return drawn_for(sys.stdout, partial(render, now, height=height, choices=()))
 
 
 class DemoProcesses:

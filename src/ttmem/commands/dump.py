@@ -41,12 +41,12 @@ from ttmem.analysis.leftovers import (
     strict_check,
 )
 from ttmem.clock import now_ns
-from ttmem.commands.options import add_check_options, add_snapshot_options, drawn, path
+from ttmem.commands.options import add_check_options, add_snapshot_options, drawn, flag, path
 from ttmem.errors import BadInput, NoServer, TtmemError
 from ttmem.events import CLOSED, Amounts
 from ttmem.procfs import user_name
 from ttmem.sizes import human
-from ttmem.snapshots import Device, Losses, Snapshot
+from ttmem.snapshots import Losses, Snapshot
 from ttmem.views.dump import render_check, render_dump
 from ttmem.views.dump_document import dump_document
 from ttmem.views.selection import NotThere, select
@@ -61,9 +61,7 @@ TOP = 10  # rows, or in JSON entries per group
 
 def prepare(parser: argparse.ArgumentParser) -> None:
     add_snapshot_options(parser)
-    parser.add_argument(
-        "--all", action="store_true", help="a row for each buffer instead of each call site"
-    )
+    flag(parser, "--all", "a row for each buffer instead of each call site")
     parser.add_argument(
         "--top",
         metavar="N",
@@ -71,17 +69,9 @@ def prepare(parser: argparse.ArgumentParser) -> None:
         help="rows to show (default 10, with --all all of them; 0: all); with --json, single"
         " entries per group",
     )
-    parser.add_argument(
-        "--exit-code",
-        action="store_true",
-        help="exit with 1 if memory leaks, or if a killed process left any",
-    )
+    flag(parser, "--exit-code", "exit with 1 if memory leaks, or if a killed process left any")
     rule = parser.add_mutually_exclusive_group()
-    rule.add_argument(
-        "--strict",
-        action="store_true",
-        help="with --exit-code: fail if anything is allocated or was never freed",
-    )
+    flag(rule, "--strict", "with --exit-code: fail if anything is allocated or was never freed")
     rule.add_argument(
         "--baseline",
         metavar="DUMP",
@@ -129,7 +119,11 @@ def run(options: argparse.Namespace) -> int:
 
 def _check(options: argparse.Namespace, snapshot: Snapshot, ended: Ended | None) -> Check:
     limits = Ignored(options.min_bytes, frozenset(options.ignore_phase))
-    mine = _of_this_user(ended) if options.file is None else set(ended.ended_ns if ended else ())
+    if options.file is not None or ended is None:
+        mine = set(ended.ended_ns if ended else ())
+    else:  # what other users never freed is shown, but it does not fail this user's check
+        user = user_name(os.geteuid())
+        mine = {process.pid for process in ended.snapshot.processes if process.user == user}
     states = [snapshot]
     if ended is not None:
         held = ended.snapshot
@@ -144,16 +138,6 @@ def _check(options: argparse.Namespace, snapshot: Snapshot, ended: Ended | None)
     if options.baseline:
         return baseline_check(states, limits, read_baseline(options.baseline))
     return growth_check(options, snapshot, ended, mine, limits)
-
-
-def _of_this_user(ended: Ended | None) -> set[int]:
-    """What other users never freed is shown, but it does not fail this user's check."""
-    user = user_name(os.geteuid())
-    return (
-        {process.pid for process in ended.snapshot.processes if process.user == user}
-        if ended
-        else set()
-    )
 
 
 def _is_blind(snapshot: Snapshot, ended: Ended | None) -> bool:
@@ -219,20 +203,19 @@ def _with_closed(now: Snapshot, ended: Snapshot) -> Snapshot:
 
 def with_boards(ended: Snapshot, now: Snapshot) -> Snapshot:
     """Takes board and PCI address, which a probe region does not have, from live processes on the same chip."""
-    return replace(ended, devices=tuple(_named(each, now) for each in ended.devices))
-
-
-def _named(device: Device, now: Snapshot) -> Device:
-    same = now.device(device.unique_id)
-    if same is None:
-        return device
-    return replace(
-        device,
-        board=device.board or same.board,
-        pci=device.pci or same.pci,
-        remote=same.remote if device.remote is None else device.remote,
-        position=device.position or same.position,
-    )
+    devices = []
+    for device in ended.devices:
+        same = now.device(device.unique_id) or device
+        devices.append(
+            replace(
+                device,
+                board=device.board or same.board,
+                pci=device.pci or same.pci,
+                remote=same.remote if device.remote is None else device.remote,
+                position=device.position or same.position,
+            )
+        )
+    return replace(ended, devices=tuple(devices))
 
 
 def _part(options: argparse.Namespace, snapshot: Snapshot) -> tuple[Snapshot, NotThere | None]:

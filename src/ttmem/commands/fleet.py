@@ -19,20 +19,21 @@ INTERVAL_S = 5.0  # between two queries; a Prometheus usually scrapes every 15 s
 
 
 def add_fleet_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
+    add = parser.add_argument
+    add(
         "--prometheus",
         metavar="URL",
         type=path,
         help="show all hosts that this Prometheus scrapes, worst first; with --host NAME, one of them",
     )
-    parser.add_argument(
+    add(
         "--host",
         metavar="USER@BOX",
         type=path,
         action=_Once,
         help="run ttmem on this host over SSH and show its memory; with --prometheus: the host to show",
     )
-    parser.add_argument(
+    add(
         "--remote-ttmem",
         metavar="PATH",
         type=path,

@@ -18,8 +18,8 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import time
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ttmem.clock import now_ns
@@ -27,7 +27,10 @@ from ttmem.commands.options import (
     add_compat_option,
     add_place_options,
     add_telemetry_options,
+    flag,
     path,
+    repeat,
+    with_telemetry,
 )
 from ttmem.errors import BadInput, NothingToRead, Refused, TtmemError
 
@@ -40,26 +43,19 @@ FILE = "ttmem.prom"
 
 
 def prepare(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
     add_place_options(parser)
-    parser.add_argument(
-        "--openmetrics", action="store_true", help="print OpenMetrics instead of the text format"
-    )
-    parser.add_argument(
-        "--per-process",
-        action="store_true",
-        help="add the memory of processes, by user, program, pod and job",
-    )
-    add_compat_option(parser.add_argument)
-    parser.add_argument(
-        "--textfile", metavar="DIR", type=path, help=f"write DIR/{FILE} instead of printing"
-    )
-    parser.add_argument(
+    flag(parser, "--openmetrics", "print OpenMetrics instead of the text format")
+    flag(parser, "--per-process", "add the memory of processes, by user, program, pod and job")
+    add_compat_option(parser)
+    add("--textfile", metavar="DIR", type=path, help=f"write DIR/{FILE} instead of printing")
+    add(
         "--otlp",
         metavar="URL",
         type=path,
         help="send to this collector by OTLP/HTTP instead of printing",
     )
-    parser.add_argument(
+    add(
         "--every",
         metavar="TIME",
         type=_period,
@@ -95,43 +91,26 @@ def run(options: argparse.Namespace) -> int:
         raise BadInput("--openmetrics is for printing; a textfile and OTLP have forms of their own")
     if options.compat and options.otlp:
         raise BadInput("--compat has names for Prometheus; OTLP has names of its own")
-    collector = _collector(options.otlp) if options.otlp else None
-    feed, since_ns = _feed(options), now_ns()
-    said = ""
-    try:
-        while True:
-            began = time.monotonic()
-            try:
-                _once(options, feed, collector, since_ns)
-                said = ""
-            except TtmemError as problem:
-                if options.every is None or isinstance(problem, (BadInput, Refused)):
-                    raise
-                said = _complain(problem, said)
-            if options.every is None:
-                return 0
-            time.sleep(max(0.0, options.every - (time.monotonic() - began)))
-    except KeyboardInterrupt:
-        return 0
-    finally:
-        feed.close()
-
-
-def _feed(options: argparse.Namespace) -> Feed:
     from ttmem.feeds import open_feed
 
-    feed = open_feed(options.socket, options.shm)
-    if options.telemetry:
-        from ttmem.feeds.telemetry import telemetry_feed
+    collector: Collector | None = None
+    if options.otlp:
+        from ttmem.exporters.otlp import Collector
 
-        feed = telemetry_feed(feed, options.sysfs, umd=options.umd, settled=options.every is None)
-    return feed
-
-
-def _collector(url: str) -> Collector:
-    from ttmem.exporters.otlp import Collector
-
-    return Collector(url)
+        collector = Collector(options.otlp)
+    live = open_feed(options.socket, options.shm)
+    feed, since_ns = with_telemetry(live, options, once=options.every is None), now_ns()
+    once = partial(_once, options, feed, collector, since_ns)
+    try:
+        if options.every is None:
+            once()
+        else:
+            repeat(options.every, once, _complain)
+    except KeyboardInterrupt:
+        pass
+    finally:
+        feed.close()
+    return 0
 
 
 def _once(
@@ -175,6 +154,8 @@ def _replace(name: str, found: list[Family]) -> None:
 
 def _complain(problem: TtmemError, said: str) -> str:
     """Prints a problem once, until it changes."""
+    if isinstance(problem, (BadInput, Refused)):
+        raise problem
     text = f"ttmem: {problem} (trying again)"
     if text != said:
         print(text, file=sys.stderr, flush=True)

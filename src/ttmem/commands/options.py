@@ -1,4 +1,4 @@
-"""Options that several verbs share."""
+"""What several verbs share: options, what they name, and how answers are printed."""
 
 from __future__ import annotations
 
@@ -9,18 +9,24 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
-from ttmem.errors import BadInput
+from ttmem.errors import BadInput, TtmemError
 from ttmem.sizes import parse_size
 from ttmem.text import clean
 from ttmem.views.terminal import as_json, spelled, terminal_size, wants_color, width
 
 if TYPE_CHECKING:
+    from ttmem.feeds import Feed
+    from ttmem.hw.umd import Discovery
     from ttmem.recording import Instant, Recording
     from ttmem.views.ink import Line
 
 SIZE_OF_A_PIPE = (120, 40)  # columns and lines of a screen that is printed
+
+
+def flag(parser: argparse._ActionsContainer, name: str, about: str) -> None:
+    parser.add_argument(name, action="store_true", help=about)
 
 
 def path(text: str) -> str:
@@ -88,40 +94,40 @@ def ended_by_signals() -> Iterator[None]:
 
 
 def add_overwrite(parser: argparse.ArgumentParser, output: str = "FILE") -> None:
-    parser.add_argument("--overwrite", action="store_true", help=f"replace {output} if it exists")
+    flag(parser, "--overwrite", f"replace {output} if it exists")
 
 
 def add_recording_options(parser: argparse.ArgumentParser) -> None:
     """For verbs that write a recording to FILE."""
     add_overwrite(parser)
-    parser.add_argument(
-        "--confidential",
-        action="store_true",
-        help="leave command lines and directories out of the recording",
-    )
+    flag(parser, "--confidential", "leave command lines and directories out of the recording")
 
 
-def add_check_options(parser: argparse.ArgumentParser, option: str) -> None:
-    """What a leak check ignores."""
-    parser.add_argument(
-        "--min-bytes",
-        metavar="SIZE",
-        type=size,
-        default=0,
-        help=f"with {option}: ignore call sites that hold less than this",
-    )
-    parser.add_argument(
+def add_check_options(parser: argparse.ArgumentParser, option: str | None = None) -> None:
+    """What a leak check ignores; `option` asks for the check, where a verb does something else as well."""
+    less = "growth of less than this in the iterations that are judged"
+    phase = "what this phase allocates"
+    if option is not None:
+        less, phase = "call sites that hold less than this", "what this phase allocated"
+    ignore = "ignore" if option is None else f"with {option}: ignore"
+    add = parser.add_argument
+    add("--min-bytes", metavar="SIZE", type=size, default=0, help=f"{ignore} {less}")
+    add(
         "--ignore-phase",
         metavar="NAME",
         action="append",
         default=[],
-        help=f"with {option}: ignore what this phase allocated; may be repeated",
+        help=f"{ignore} {phase}; may be repeated",
     )
 
 
 def drawn(options: argparse.Namespace, draw: Callable[..., str]) -> str:
-    """Text for standard output; `draw` is told its width, and whether it has colours."""
-    out, plain = sys.stdout, options.no_color
+    """Text for standard output."""
+    return drawn_for(sys.stdout, draw, plain=options.no_color)
+
+
+def drawn_for(out: TextIO, draw: Callable[..., str], *, plain: bool = False) -> str:
+    """`draw` is told the width of this stream, and whether it has colours."""
     return spelled(draw(width=width(out), color=wants_color(out, plain)), out)
 
 
@@ -170,21 +176,42 @@ def add_place_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def named_feed(options: argparse.Namespace, *, once: bool) -> Feed:
+    """What FILE and --at, --socket or --shm name. `once`: it is read only once."""
+    from ttmem.feeds import open_feed
+
+    found: Discovery | None = None
+    if options.umd:
+        from ttmem.hw.umd import discovery
+
+        found = discovery(wanted=True, once=once)
+    return open_feed(options.socket, options.shm, file=options.file, at=options.at, discovery=found)
+
+
+def at_last_use(feed: Feed, options: argparse.Namespace) -> str:
+    """Seeks in a recording to where memory was allocated, and says so unless that is the end."""
+    if options.file is None or options.at is not None:
+        return ""
+    from ttmem.feeds import RecordingFeed
+
+    return feed.go_to_last_use() if isinstance(feed, RecordingFeed) else ""
+
+
 def add_umd_option(parser: argparse.ArgumentParser) -> None:
     """The only option that makes ttmem touch a chip."""
-    parser.add_argument(
+    flag(
+        parser,
         "--umd",
-        action="store_true",
-        help="also ask the user-mode driver, which accesses the chips, for their harvesting"
+        "also ask the user-mode driver, which accesses the chips, for their harvesting"
         " and the sensors of remote chips",
     )
 
 
 def add_telemetry_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
+    flag(
+        parser,
         "--telemetry",
-        action="store_true",
-        help="add temperature, power and clocks of every card, as the driver reports them; no chip is accessed",
+        "add temperature, power and clocks of every card, as the driver reports them; no chip is accessed",
     )
     add_umd_option(parser)
     parser.add_argument(
@@ -195,8 +222,17 @@ def add_telemetry_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_compat_option(add: Callable[..., object]) -> None:
-    add(
+def with_telemetry(feed: Feed, options: argparse.Namespace, *, once: bool) -> Feed:
+    """As `add_telemetry_options` says."""
+    if not options.telemetry:
+        return feed
+    from ttmem.feeds.telemetry import telemetry_feed
+
+    return telemetry_feed(feed, options.sysfs, umd=options.umd, settled=once)
+
+
+def add_compat_option(parser: argparse._ActionsContainer) -> None:
+    parser.add_argument(
         "--compat",
         choices=("tt-exporter",),
         help="also use the metric names of this exporter, for dashboards made for it",
@@ -223,11 +259,11 @@ def add_choice_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_color_option(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--no-color", action="store_true", help="no colour, like NO_COLOR=1")
+    flag(parser, "--no-color", "no colour, like NO_COLOR=1")
 
 
 def add_output_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+    flag(parser, "--json", "print JSON instead of text")
     add_color_option(parser)
 
 
@@ -243,6 +279,22 @@ def _ids(text: str) -> list[str]:
     if not found:
         raise argparse.ArgumentTypeError("no device is named")
     return found
+
+
+def repeat(
+    seconds: float, act: Callable[[], None], complain: Callable[[TtmemError, str], str]
+) -> None:
+    """Acts at this interval. `complain` raises what will not go away, or returns what it said; it is told what it
+    said about the last failure if nothing has succeeded since."""
+    said = ""
+    while True:
+        began = time.monotonic()
+        try:
+            act()
+            said = ""
+        except TtmemError as problem:
+            said = complain(problem, said)
+        time.sleep(max(0.0, seconds - (time.monotonic() - began)))
 
 
 def progress_line(first: int, last: int, quiet: bool) -> Callable[[int], None]:

@@ -23,15 +23,24 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from ttmem.commands.fleet import add_fleet_options, check_fleet, fleet_text, remote_feed
-from ttmem.commands.options import add_snapshot_options, add_telemetry_options, drawn, seconds
+from ttmem.commands.options import (
+    add_snapshot_options,
+    add_telemetry_options,
+    at_last_use,
+    drawn,
+    flag,
+    named_feed,
+    repeat,
+    seconds,
+    with_telemetry,
+)
 from ttmem.errors import BadInput, Refused, TtmemError
 from ttmem.fast_dataclasses import replace
 from ttmem.snapshots import Anomaly, Snapshot, to_json
@@ -41,22 +50,21 @@ from ttmem.views.terminal import Screen, as_json, width
 
 if TYPE_CHECKING:
     from ttmem.feeds import Feed
-    from ttmem.feeds.recording_feed import RecordingFeed
-    from ttmem.hw.umd import Discovery
 
 TREND_NS = 10_000_000_000  # over a second or less, 'growing' and 'flat' would alternate
 
 
 def prepare(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
     add_snapshot_options(parser)
-    parser.add_argument(
+    add(
         "--detail",
         metavar="LIST",
         type=_names,
         default=(),
         help="with --json: add any of programs, buffers, cores, events, history (comma separated)",
     )
-    parser.add_argument(
+    add(
         "--watch",
         metavar="SECONDS",
         nargs="?",
@@ -64,24 +72,16 @@ def prepare(parser: argparse.ArgumentParser) -> None:
         const=1.0,
         help="repeat every SECONDS (default 1) until Ctrl-C; with --json, one document per line",
     )
-    parser.add_argument(
-        "--delta",
-        action="store_true",
-        help="with --watch: also show what changed since the previous refresh",
-    )
-    parser.add_argument(
-        "--kernels",
-        action="store_true",
-        help="add a table of kernels by type, and the largest kernels",
-    )
+    flag(parser, "--delta", "with --watch: also show what changed since the previous refresh")
+    flag(parser, "--kernels", "add a table of kernels by type, and the largest kernels")
     add_telemetry_options(parser)
     add_fleet_options(parser)
-    parser.add_argument(
+    flag(
+        parser,
         "--tt-smi",
-        action="store_true",
-        help="print the JSON of `tt-smi -s`, with memory added to each device and process",
+        "print the JSON of `tt-smi -s`, with memory added to each device and process",
     )
-    parser.add_argument(
+    add(
         "--by",
         choices=tuple(BY),
         help="group live bytes by call site, op, phase (these need the probe) or process",
@@ -91,30 +91,14 @@ def prepare(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     if options.prometheus is not None:
         return _print_fleet(options)
-    from ttmem.feeds import open_feed
-
     options.telemetry |= options.tt_smi and options.file is None and options.host is None
     options.json |= options.tt_smi
     _check(options)
     once = options.watch is None
-    feed: Feed
-    opened = ""
-    if options.host is not None:
-        feed = remote_feed(options)
-    else:
-        feed = open_feed(
-            options.socket,
-            options.shm,
-            file=options.file,
-            at=options.at,
-            discovery=_discovery(options.umd, once),
-        )
-        if options.file is not None and options.at is None and once:
-            opened = cast("RecordingFeed", feed).go_to_last_use()
-    if options.telemetry:
-        from ttmem.feeds.telemetry import telemetry_feed
-
-        feed = telemetry_feed(feed, options.sysfs, umd=options.umd, settled=once)
+    remote = options.host is not None
+    feed: Feed = remote_feed(options) if remote else named_feed(options, once=once)
+    opened = at_last_use(feed, options) if once else ""
+    feed = with_telemetry(feed, options, once=once)
     try:
         if options.watch is None:
             print(_shown(options, _remarked(_look(options, feed), opened)))
@@ -134,14 +118,6 @@ def _print_fleet(options: argparse.Namespace) -> int:
         with suppress(KeyboardInterrupt):
             _repeat(options, partial(fleet_text, options))
     return 0
-
-
-def _discovery(wanted: bool, once: bool) -> Discovery | None:
-    if not wanted:
-        return None
-    from ttmem.hw.umd import discovery
-
-    return discovery(wanted=True, once=once)
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -247,17 +223,15 @@ def _repeat(options: argparse.Namespace, look: Callable[[int | None], str]) -> N
 
         signal.signal(signal.SIGTERM, _leave)
     with Screen(sys.stdout) if in_place else nullcontext() as screen:
-        said = ""
-        while True:
-            began = time.monotonic()
-            try:
-                text = look(None if screen is None else screen.height)
-            except TtmemError as problem:
-                said = _complain(screen, problem, said)
+
+        def show() -> None:
+            text = look(None if screen is None else screen.height)
+            if screen is not None:
+                screen.draw(text)
             else:
-                said = ""
-                _show(screen, text, options.json)
-            time.sleep(max(0.0, options.watch - (time.monotonic() - began)))
+                print(text if options.json else f"{text}\n", flush=True)
+
+        repeat(options.watch, show, partial(_complain, screen))
 
 
 def _leave(number: int, _: object) -> None:
@@ -269,13 +243,6 @@ def _remember(past: deque[Snapshot], snapshot: Snapshot) -> None:
     past.append(snapshot.without_details())
     while len(past) > 1 and snapshot.time_ns - past[1].time_ns >= TREND_NS:
         past.popleft()
-
-
-def _show(screen: Screen | None, text: str, as_json: bool) -> None:
-    if screen is not None:
-        screen.draw(text)
-    else:
-        print(text if as_json else f"{text}\n", flush=True)
 
 
 def _complain(screen: Screen | None, problem: TtmemError, said: str) -> str:

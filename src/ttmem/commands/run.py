@@ -29,7 +29,7 @@ import sys
 from contextlib import suppress
 
 from ttmem.clock import now_ns
-from ttmem.commands.options import add_check_options, add_recording_options
+from ttmem.commands.options import add_check_options, add_recording_options, flag
 from ttmem.errors import BadInput
 
 LOOK_EVERY_S = 0.1
@@ -37,54 +37,41 @@ LOG_VARIABLE = "TTMEM_LOG"
 
 
 def prepare(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--no-sites", action="store_true", help="do not record the op and the line of Python"
-    )
-    parser.add_argument(
-        "--stacks", action="store_true", help="record whole Python stacks instead of one line"
-    )
-    parser.add_argument(
-        "--events", metavar="N", type=int, help="size of the ring, in events (default 131072)"
-    )
-    parser.add_argument(
+    add = parser.add_argument
+    flag(parser, "--no-sites", "do not record the op and the line of Python")
+    flag(parser, "--stacks", "record whole Python stacks instead of one line")
+    add("--events", metavar="N", type=int, help="size of the ring, in events (default 131072)")
+    add(
         "--live",
         metavar="N",
         type=int,
         help="buffers, circular buffers, programs and kernels that can be alive at once (default 65536)",
     )
-    parser.add_argument(
-        "--shm", metavar="DIR", help="create regions in this directory (default /dev/shm)"
-    )
-    parser.add_argument(
+    add("--shm", metavar="DIR", help="create regions in this directory (default /dev/shm)")
+    add(
         "-o",
         "--output",
         metavar="FILE",
         help="record everything to this file (%%p pid, %%h host, %%r MPI rank); `ttmem top FILE` shows it",
     )
     add_recording_options(parser)
-    parser.add_argument("--log", metavar="FILE", help="write the probe's own messages to this file")
-    parser.add_argument(
+    add("--log", metavar="FILE", help="write the probe's own messages to this file")
+    flag(
+        parser,
         "--log-kernels",
-        action="store_true",
-        help="print a line for each kernel load, with the calling frames (implies --stacks)",
+        "print a line for each kernel load, with the calling frames (implies --stacks)",
     )
-    parser.add_argument(
-        "--quiet", action="store_true", help="print neither failed allocations nor a summary"
-    )
-    parser.add_argument(
+    flag(parser, "--quiet", "print neither failed allocations nor a summary")
+    flag(
+        parser,
         "--check-leaks",
-        action="store_true",
-        help="exit with 1 if the command succeeds but leaks, or if there is no verdict",
+        "exit with 1 if the command succeeds but leaks, or if there is no verdict",
     )
     add_check_options(parser, "--check-leaks")
     instead = parser.add_mutually_exclusive_group()
-    instead.add_argument(
-        "--env", action="store_true", help="run nothing; print the variables for a shell to eval"
-    )
-    instead.add_argument(
-        "--print-preload", action="store_true", help="run nothing; print the path of the library"
-    )
-    parser.add_argument("command", nargs=argparse.REMAINDER, help="the command to run, after --")
+    flag(instead, "--env", "run nothing; print the variables for a shell to eval")
+    flag(instead, "--print-preload", "run nothing; print the path of the library")
+    add("command", nargs=argparse.REMAINDER, help="the command to run, after --")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -168,20 +155,17 @@ def _kept() -> dict[str, str]:
 
 def _variables(options: argparse.Namespace) -> dict[str, str]:
     """For the options that were given; otherwise the environment applies."""
+    # --log-kernels needs whole stacks, unless call sites are off.
+    stacks = options.stacks or (options.log_kernels and not options.no_sites)
     given = {
         "TTMEM_SITES": "0" if options.no_sites else None,
-        "TTMEM_STACKS": "1" if _stacks(options) else None,
+        "TTMEM_STACKS": "1" if stacks else None,
         "TTMEM_EVENTS": _positive("--events", options.events),
         "TTMEM_LIVE": _positive("--live", options.live),
         "TTMEM_REGION_DIR": _folder(options.shm),
         LOG_VARIABLE: _log(options),
     }
     return {name: value for name, value in given.items() if value is not None}
-
-
-def _stacks(options: argparse.Namespace) -> bool:
-    """--log-kernels needs whole stacks, unless call sites are off."""
-    return bool(options.stacks or (options.log_kernels and not options.no_sites))
 
 
 def _positive(name: str, number: int | None) -> str | None:

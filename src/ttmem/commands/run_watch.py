@@ -7,13 +7,14 @@ import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from ttmem.analysis.failures import explain
 from ttmem.analysis.leftovers import CUT_SHORT, Check, Ignored
 from ttmem.client.tracker import FRAMES, frame_line, headline
 from ttmem.clock import now_ns
+from ttmem.commands.options import drawn_for
 from ttmem.events import EVENT_SIZE, Event, KernelType, Op
 from ttmem.events.record import places
 from ttmem.probe.layout import Option
@@ -36,7 +37,6 @@ from ttmem.views.analysis.failures import render_failure
 from ttmem.views.dump import render_check
 from ttmem.views.names import pids_text
 from ttmem.views.summary import PROCESSES, PeakOf, Unwatched, render_summary
-from ttmem.views.terminal import spelled, wants_color, width
 
 if TYPE_CHECKING:
     from ttmem.analysis.composition import Holder
@@ -58,16 +58,12 @@ class RunWatch:
     def __init__(self, directory: str, started_ns: int, *, quiet: bool, kernels: bool) -> None:
         """`quiet`: print neither failures nor a summary. `kernels`: print each kernel load."""
         self._quiet = quiet
-        self._kernels: dict[str, _KernelLog] | None = {} if kernels else None
+        self._kernels = kernels
         self._directory = directory
         self._started_ns = started_ns
-        self._ours: dict[str, ProbeRegion] = {}
+        self._ours: dict[str, _Followed] = {}  # by path
         self._strangers: set[str] = set()
         self._scan = RegionScan(directory)
-        self._seen: dict[str, int] = {}  # number of failures per region
-        self._seen_until: dict[str, int] = {}  # time of the last failure per region
-        self._told: dict[str, dict[Origin, set[object]]] = {}
-        self._alive: set[str] = set()
         self._unwatched: Unwatched | None = None
         take_unwatched(directory, os.getpid())  # left by an earlier process with this pid
         self._forgotten = prune_dead_regions(directory)
@@ -83,17 +79,9 @@ class RunWatch:
         self._print_news()
 
     def _print_news(self) -> None:
-        for path, region in self._ours.items():
+        for followed in self._ours.values():
             with suppress(BadRegion):  # truncated or removed by somebody else; the program goes on
-                ended = path in self._alive and not region.process_alive()
-                if ended:
-                    region.note_death(now_ns())
-                    self._alive.remove(path)
-                if self._kernels is not None:
-                    for text in self._kernels[path].new_lines():
-                        _say(text)
-                if not self._quiet and region.failure_count() > self._seen.get(path, 0):
-                    self._tell_failures(path)
+                followed.print_news(failures=not self._quiet)
 
     def end(self, recorded: Callable[[], Recording] | None = None) -> None:
         """Prints what is left, and the summary, with the holders at each peak from `recorded`."""
@@ -102,17 +90,9 @@ class RunWatch:
         self._unwatched = self._find_unwatched()
         if not self._quiet:
             held = _held_at_peaks(self._final, recorded) if recorded is not None else {}
-            _say(
-                render_summary(
-                    self._final,
-                    self._unwatched,
-                    held=held,
-                    width=width(sys.stderr),
-                    color=_color(),
-                )
-            )
-        for region in self._ours.values():
-            region.close()
+            _draw(partial(render_summary, self._final, self._unwatched, held=held))
+        for followed in self._ours.values():
+            followed.region.close()
 
     def passes_leak_check(
         self, recorded: Callable[[], Recording], limits: Ignored, codes: Mapping[int, int]
@@ -134,7 +114,7 @@ class RunWatch:
                 code = codes.get(report.pid)
                 check += _growth_of(report, held, recorded, limits, code)
         if sys.stderr is not None:
-            _say(render_check(check, width=width(sys.stderr), color=_color()))
+            _draw(partial(render_check, check))
         return not check.failed
 
     def _find_unwatched(self) -> Unwatched | None:
@@ -158,10 +138,10 @@ class RunWatch:
             if name.uid != os.geteuid() or name.path in self._strangers:
                 continue
             if name.path in self._ours:
-                if self._ours[name.path].key[1] == name.inode:
+                if self._ours[name.path].region.key[1] == name.inode:
                     continue
                 # After `exec` it is another program, with a name of its own.
-                self._forget(name.path)
+                self._ours.pop(name.path).region.close()
             try:
                 region = ProbeRegion(name.path)
             except BadRegion:
@@ -169,44 +149,10 @@ class RunWatch:
             header = region.header()
             ours = header.launcher == os.getpid() and _is_of_this_user(region)
             if ours and header.created_ns >= self._started_ns:
-                self._ours[name.path] = region
-                self._alive.add(name.path)
-                if self._kernels is not None:
-                    self._kernels[name.path] = _KernelLog(region)
+                self._ours[name.path] = _Followed(region, kernels=self._kernels)
             else:
                 self._strangers.add(name.path)
                 region.close()
-
-    def _forget(self, path: str) -> None:
-        self._ours.pop(path).close()
-        self._alive.discard(path)
-        for known in (self._seen, self._seen_until, self._told):
-            known.pop(path, None)
-
-    def _tell_failures(self, path: str) -> None:
-        with closing(ProbeRegion(path)) as region:
-            if not _is_of_this_user(region):
-                return
-            reader = ReportReader(region)
-            self._seen[path] = region.failure_count()
-            told = self._told.setdefault(path, {})
-            for failure in reader.failures(self._seen_until.get(path, 0)):
-                self._seen_until[path] = failure.time_ns
-                why = explain(failure)
-                if failure.origin not in told and len(told) == PLACES:
-                    continue
-                here = told.setdefault(failure.origin, set())
-                cause = (
-                    failure.what,
-                    failure.kind,
-                    why.verdict,
-                    why.asked,
-                    why.needed,
-                    why.short_by,
-                )
-                if cause not in here and len(here) < PER_PLACE:
-                    here.add(cause)
-                    _say(render_failure(region.pid, why, width=width(sys.stderr), color=_color()))
 
     @cached_property
     def _final(self) -> list[ProcessReport]:
@@ -217,6 +163,48 @@ class RunWatch:
                 if _is_of_this_user(region):
                     found.append(ReportReader(region).report())
         return found
+
+
+class _Followed:
+    """A region, and what of it has been printed."""
+
+    def __init__(self, region: ProbeRegion, *, kernels: bool) -> None:
+        self.region = region
+        self._kernels = _KernelLog(region) if kernels else None
+        self._alive = True
+        self._failures = 0
+        self._until_ns = 0  # the time of the last failure
+        self._told: dict[Origin, set[object]] = {}
+
+    def print_news(self, *, failures: bool) -> None:
+        """May raise BadRegion."""
+        region = self.region
+        if self._alive and not region.process_alive():
+            region.note_death(now_ns())
+            self._alive = False
+        if self._kernels is not None:
+            for text in self._kernels.new_lines():
+                _say(text)
+        if failures and region.failure_count() > self._failures:
+            self._tell_failures()
+
+    def _tell_failures(self) -> None:
+        with closing(ProbeRegion(self.region.path)) as region:
+            if not _is_of_this_user(region):
+                return
+            reader = ReportReader(region)
+            self._failures = region.failure_count()
+            for failure in reader.failures(self._until_ns):
+                self._until_ns = failure.time_ns
+                why = explain(failure)
+                if failure.origin not in self._told and len(self._told) == PLACES:
+                    continue
+                here = self._told.setdefault(failure.origin, set())
+                reason = (why.verdict, why.asked, why.needed, why.short_by)
+                cause = (failure.what, failure.kind, *reason)
+                if cause not in here and len(here) < PER_PLACE:
+                    here.add(cause)
+                    _draw(partial(render_failure, region.pid, why))
 
 
 def _held_at_peaks(
@@ -270,14 +258,14 @@ def _removed(pids: list[int]) -> str:
     )
 
 
-def _color() -> bool:
-    return wants_color(sys.stderr)
+def _draw(draw: Callable[..., str]) -> None:
+    """On standard error, because standard output belongs to the command."""
+    with suppress(OSError):  # the terminal is gone; the command's exit code still counts
+        print(drawn_for(sys.stderr, draw), file=sys.stderr, flush=True)
 
 
 def _say(text: str) -> None:
-    """On standard error, because standard output belongs to the command."""
-    with suppress(OSError):  # the terminal is gone; the command's exit code still counts
-        print(spelled(text, sys.stderr), file=sys.stderr, flush=True)
+    _draw(lambda **_: text)
 
 
 class _KernelLog:

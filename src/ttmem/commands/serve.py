@@ -22,10 +22,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 
-from ttmem.commands.options import add_umd_option, path
+from ttmem.commands.options import add_umd_option, flag, path
 from ttmem.commands.web import add_http_options, checked_address, http_arguments
 from ttmem.errors import BadInput
 from ttmem.events import DeviceDeclaration
+from ttmem.events.device import declared_chip
 from ttmem.fast_dataclasses import replace
 from ttmem.hw import Cluster, device_spec, read_cluster
 from ttmem.hw import board as board_by_name
@@ -40,85 +41,76 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0  # until a page that has ended is sta
 
 
 def prepare(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--socket", metavar="PATH", type=path, help=f"where to listen (default {socket_path()})"
-    )
-    parser.add_argument(
-        "--group", metavar="NAME", help="also let members of this group report and query"
-    )
-    parser.add_argument(
+    add = parser.add_argument
+    add("--socket", metavar="PATH", type=path, help=f"where to listen (default {socket_path()})")
+    add("--group", metavar="NAME", help="also let members of this group report and query")
+    add(
         "--board",
         metavar="NAME",
         help="the board of clients that do not declare one: n150, n300, p150, ...",
     )
-    parser.add_argument(
+    add(
         "--cluster",
         metavar="FILE",
         help="cluster descriptor (YAML) for clients that do not declare their devices",
     )
-    parser.add_argument(
+    add(
         "--l1-capacity",
         metavar="SIZE",
         type=parse_size,
         help="L1 per device (85MiB, 89128960) for clients that do not declare it",
     )
-    parser.add_argument(
+    add(
         "--shm",
         metavar="DIR",
         type=path,
         help="directory with the counters of stock ttnn and the regions of the probe (default /dev/shm)",
     )
     add_umd_option(parser)
-    parser.add_argument("--no-shm", action="store_true", help="do not read shared memory")
-    parser.add_argument(
+    flag(parser, "--no-shm", "do not read shared memory")
+    add(
         "--max-live",
         metavar="N",
         type=int,
         default=4_000_000,
         help="live entries to keep (default %(default)s)",
     )
-    parser.add_argument(
-        "--log-events", action="store_true", help="print a line for each event except dispatches"
-    )
-    parser.add_argument(
-        "--log-dispatches",
-        action="store_true",
-        help="print a line for each event, including dispatches",
-    )
-    parser.add_argument(
+    flag(parser, "--log-events", "print a line for each event except dispatches")
+    flag(parser, "--log-dispatches", "print a line for each event, including dispatches")
+    add(
         "--summary",
         metavar="SECONDS",
         type=float,
         help="log a summary at this interval, besides the one at the end",
     )
-    parser.add_argument(
+    add(
         "--record",
         metavar="DIR",
         type=path,
         help="record continuously, into a directory that only you can read",
     )
-    parser.add_argument(
+    add(
         "--keep",
         metavar="SIZE",
         type=parse_size,
         default=2 << 30,
         help="the most that DIR may hold; the oldest recordings are removed (default 2GiB)",
     )
-    parser.add_argument(
+    add(
         "--keep-for",
         metavar="TIME",
         default="24h",
         help="remove recordings older than this, except those kept for a failure or mark (default %(default)s)",
     )
-    parser.add_argument(
+    add(
         "--http",
         metavar="ADDR",
         type=path,
         help="also serve the live page, the HTTP API and /metrics at HOST:PORT, from a separate process;"
         " each user gets a link with `ttmem web --link`. Needs the extra `web`",
     )
-    add_http_options(parser.add_argument_group("with --http").add_argument)
-    parser.add_argument("--quiet", "-q", action="store_true", help="log warnings only")
+    add_http_options(parser.add_argument_group("with --http"))
+    add("--quiet", "-q", action="store_true", help="log warnings only")
 
 
 def _check(options: argparse.Namespace) -> None:
@@ -281,38 +273,24 @@ class DeviceOptions:
     def declaration(self, logical_id: int) -> DeviceDeclaration | None:
         """What the options say about a device; None if nothing."""
         if logical_id not in self._made:
-            self._made[logical_id] = self._make(logical_id)
+            declared = self._hardware(logical_id)
+            if self._l1_capacity is not None:
+                declared = declared or DeviceDeclaration(logical_id)
+                declared = replace(declared, l1_capacity=self._l1_capacity)
+            self._made[logical_id] = declared
         return self._made[logical_id]
 
-    def _make(self, logical_id: int) -> DeviceDeclaration | None:
-        declared = self._hardware(logical_id)
-        if self._l1_capacity is not None:
-            return replace(declared or DeviceDeclaration(logical_id), l1_capacity=self._l1_capacity)
-        return declared
-
     def _hardware(self, logical_id: int) -> DeviceDeclaration | None:
-        if self._cluster is not None:
-            chips = {chip.logical_id: chip for chip in self._cluster.chips}
-            if logical_id in chips:
-                chip = chips[logical_id]
-                unique_id = None if chip.unique_id is None else str(chip.unique_id)
-                declared = DeviceDeclaration.from_spec(
-                    self._cluster.spec(chip),
-                    logical_id,
-                    unique_id,
-                    chip.pci,
-                    remote=chip.is_remote,
-                    position=chip.position,
-                )
-                return _undivided(declared)
-        if self._board is not None:
+        """How the application divided it into L1_SMALL and trace regions is not known."""
+        chips = {chip.logical_id: chip for chip in self._cluster.chips} if self._cluster else {}
+        if self._cluster is not None and logical_id in chips:
+            chip = chips[logical_id]
+            full = declared_chip(self._cluster.spec(chip), chip)
+        elif self._board is not None:
             usual = DeviceDeclaration.from_spec(device_spec(self._board), logical_id)
             said = self._board.note and f"{self._board.note}; --cluster FILE says which"
             notes = [note for note in (usual.note, said) if note]
-            return _undivided(replace(usual, note="; ".join(notes) or None))
-        return None
-
-
-def _undivided(full: DeviceDeclaration) -> DeviceDeclaration:
-    """The hardware is known; how the application divided it into L1_SMALL and trace regions is not."""
-    return replace(full, l1_bank_size=None, l1_small_bank_size=None, trace_bank_size=None)
+            full = replace(usual, note="; ".join(notes) or None)
+        else:
+            return None
+        return replace(full, l1_bank_size=None, l1_small_bank_size=None, trace_bank_size=None)

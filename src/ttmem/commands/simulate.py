@@ -25,7 +25,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from ttmem.commands.children import run_children
-from ttmem.commands.options import add_overwrite, path
+from ttmem.commands.options import add_overwrite, flag, path
 from ttmem.errors import BadInput, ClosedToYou, NoServer, TtmemError
 from ttmem.own_python import module_command
 from ttmem.wire.socket_path import socket_path
@@ -45,7 +45,7 @@ CLOSE_TIME = 5.0  # seconds for the server to read the last events
 def prepare(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("name", metavar="NAME", nargs="?", help="the workload; --list describes them")
-    add("--list", action="store_true", help="describe the workloads")
+    flag(parser, "--list", "describe the workloads")
     add("--board", metavar="NAME", help="n150, n300, p150, galaxy, ... (default: p150, or galaxy)")
     add("--mesh", metavar="RxC", type=_mesh, help="rows and columns of chips, such as 1x4")
     add(
@@ -67,19 +67,13 @@ def prepare(parser: argparse.ArgumentParser) -> None:
         help="how many processes run it in parallel (default %(default)s)",
     )
     add(
-        "--seed",
-        type=int,
-        default=1,
-        help="the same seed gives the same run (default %(default)s)",
+        "--seed", type=int, default=1, help="the same seed gives the same run (default %(default)s)"
     )
     add(
         "--size", choices=SIZES, default="medium", help="size of the workload (default %(default)s)"
     )
     add(
-        "--socket",
-        metavar="PATH",
-        type=path,
-        help=f"the server's socket (default {socket_path()})",
+        "--socket", metavar="PATH", type=path, help=f"the server's socket (default {socket_path()})"
     )
     add(
         "-o",

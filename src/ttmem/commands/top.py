@@ -24,7 +24,7 @@ import argparse
 import sys
 import time
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from ttmem.commands.fleet import add_fleet_options, check_fleet, remote_feed, watch_fleet
 from ttmem.commands.options import (
@@ -32,14 +32,18 @@ from ttmem.commands.options import (
     add_color_option,
     add_source_options,
     add_telemetry_options,
+    at_last_use,
     check_terminal,
+    flag,
+    named_feed,
     print_screen,
     seconds,
+    with_telemetry,
 )
 from ttmem.errors import BadInput
 
 if TYPE_CHECKING:  # loaded when the monitor runs, not for every `ttmem --help`
-    from ttmem.feeds import Feed
+    from ttmem.feeds import Feed, HostFeed, LocalFeed, PastFeed, ServerFeed
     from ttmem.views.monitor.live_data import LiveData
     from ttmem.views.monitor.monitor import Monitor
     from ttmem.views.monitor.timeline import Timeline
@@ -61,11 +65,9 @@ def prepare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--page", metavar="NAME", help="the page to start with: its name or digit (default 1)"
     )
-    parser.add_argument("--once", action="store_true", help="print the page as text and exit")
+    flag(parser, "--once", "print the page as text and exit")
     add_color_option(parser)
-    parser.add_argument(
-        "--ascii", action="store_true", help="no block or Braille characters, for old terminals"
-    )
+    flag(parser, "--ascii", "no block or Braille characters, for old terminals")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -74,30 +76,16 @@ def run(options: argparse.Namespace) -> int:
         return watch_fleet(options)
     if options.host is not None:
         return _watch_remote(options)
-    from ttmem.feeds import open_feed
-    from ttmem.hw.umd import discovery
+    source = named_feed(options, once=options.once)
+    if options.file is not None:
+        from ttmem.feeds import RecordingFeed
 
-    found = discovery(wanted=options.umd, once=options.once)
-    source = open_feed(
-        options.socket, options.shm, file=options.file, at=options.at, discovery=found
-    )
-    feed = source
-    if options.telemetry or _has_telemetry(source, options):
-        from ttmem.feeds.telemetry import telemetry_feed
-
-        feed = telemetry_feed(feed, options.sysfs, umd=options.umd, settled=options.once)
-    if not options.once:
-        feed = keeping_past(feed, source)
-    return _print_once(feed, options) if options.once else watch_live(feed, options)
-
-
-def _has_telemetry(source: Feed, options: argparse.Namespace) -> bool:
-    """Whether a recording has samples; showing them then costs nothing."""
-    if options.file is None:
-        return False
-    from ttmem.feeds.recording_feed import RecordingFeed
-
-    return isinstance(source, RecordingFeed) and source.has_telemetry
+        # If a recording has samples, showing them costs nothing.
+        options.telemetry |= isinstance(source, RecordingFeed) and source.has_telemetry
+    feed = with_telemetry(source, options, once=options.once)
+    if options.once:
+        return _print_once(feed, options)
+    return watch_live(feed if options.file else keeping_past(feed, source), options)
 
 
 def _watch_remote(options: argparse.Namespace) -> int:
@@ -109,16 +97,11 @@ def _watch_remote(options: argparse.Namespace) -> int:
     return watch_live(feed, options)
 
 
-def keeping_past(feed: Feed, source: Feed) -> Feed:
-    """Wraps a live feed so that its recent past is kept; a recording has its own."""
-    from ttmem.feeds import HostFeed, ServerFeed
-    from ttmem.feeds.past import PastFeed
+def keeping_past(feed: Feed, source: Feed) -> PastFeed:
+    """`feed` with its recent past; it shows `source`, which is live: a recording has a past of its own."""
+    from ttmem.feeds import PastFeed
 
-    if isinstance(source, (HostFeed, ServerFeed)):
-        return PastFeed(feed, source)
-    from ttmem.feeds import LocalFeed
-
-    return PastFeed(feed, source) if isinstance(source, LocalFeed) else feed
+    return PastFeed(feed, cast("HostFeed | ServerFeed | LocalFeed", source))
 
 
 def watch_live(feed: Feed, options: argparse.Namespace) -> int:
@@ -131,7 +114,7 @@ def watch_live(feed: Feed, options: argparse.Namespace) -> int:
     watch = LiveData(Choice(tuple(options.device), tuple(options.pid)))
     monitor = _monitor(options, feed, watch)
     monitor.timeline = _timeline(feed, options)
-    monitor.notice = _opened(feed, options)
+    monitor.notice = at_last_use(feed, options)
     poller = Poller(
         feed.answer,
         monitor.question,
@@ -143,14 +126,14 @@ def watch_live(feed: Feed, options: argparse.Namespace) -> int:
 
 
 def _timeline(feed: Feed, options: argparse.Namespace) -> Timeline | None:
-    from ttmem.feeds.past import PastFeed
+    from ttmem.feeds import PastFeed
     from ttmem.views.monitor.timeline import LiveTimeline, Timeline
 
     if isinstance(feed, PastFeed):
         return LiveTimeline(feed)
     if options.file is None:
         return None
-    from ttmem.feeds.recording_feed import RecordingFeed
+    from ttmem.feeds import RecordingFeed
 
     return Timeline.of(feed) if isinstance(feed, RecordingFeed) else None
 
@@ -160,7 +143,7 @@ def _print_once(feed: Feed, options: argparse.Namespace) -> int:
 
     watch = LiveData(Choice(tuple(options.device), tuple(options.pid)))
     monitor = _monitor(options, feed, watch, paper=True)
-    monitor.notice = _opened(feed, options)
+    monitor.notice = at_last_use(feed, options)
     try:
         for _ in range(2):  # the second brings history, and the details of the first device
             question = monitor.question()
@@ -170,15 +153,6 @@ def _print_once(feed: Feed, options: argparse.Namespace) -> int:
         feed.close()
     print_screen(options, monitor.screen)
     return 0
-
-
-def _opened(feed: Feed, options: argparse.Namespace) -> str:
-    """Seeks to where memory was allocated, and says so unless that is the end."""
-    if options.file is None or options.at is not None:
-        return ""
-    from ttmem.feeds.recording_feed import RecordingFeed
-
-    return feed.go_to_last_use() if isinstance(feed, RecordingFeed) else ""
 
 
 def _monitor(

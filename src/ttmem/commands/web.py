@@ -29,12 +29,11 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ttmem.commands.options import add_compat_option, add_place_options, path, seconds, size
+from ttmem.commands.options import add_compat_option, add_place_options, flag, path, seconds, size
 from ttmem.errors import BadInput, TtmemError
 from ttmem.own_python import installing
 
@@ -57,18 +56,19 @@ def prepare(parser: argparse.ArgumentParser) -> None:
         help="HOST:PORT to listen on (default %(default)s); port 0: any free port",
     )
     add_place_options(parser)
-    add("--link", action="store_true", help="ask the server for your own link, and print it")
-    add(
+    flag(parser, "--link", "ask the server for your own link, and print it")
+    flag(
+        parser,
         "--metrics-token",
-        action="store_true",
-        help="print the token that opens /metrics wherever the key of --key-file is used",
+        "print the token that opens /metrics wherever the key of --key-file is used",
     )
-    add_http_options(add)
-    add("--until-eof", action="store_true", help=argparse.SUPPRESS)  # `ttmem serve --http`
+    add_http_options(parser)
+    flag(parser, "--until-eof", argparse.SUPPRESS)  # `ttmem serve --http`
 
 
-def add_http_options(add: Callable[..., object]) -> None:
+def add_http_options(parser: argparse._ActionsContainer) -> None:
     """For this verb and for `ttmem serve --http`, which passes them on."""
+    add = parser.add_argument
     add(
         "--prometheus",
         metavar="URL",
@@ -82,7 +82,7 @@ def add_http_options(add: Callable[..., object]) -> None:
         default=1.0,
         help="time between updates (default 1)",
     )
-    add("--telemetry", action="store_true", help="add temperature, power and clocks of every card")
+    flag(parser, "--telemetry", "add temperature, power and clocks of every card")
     add(
         "--key-file",
         metavar="FILE",
@@ -96,17 +96,13 @@ def add_http_options(add: Callable[..., object]) -> None:
         default=[],
         help="a host name by which browsers may open this page, besides localhost and IP addresses",
     )
-    add(
+    flag(
+        parser,
         "--per-process",
-        action="store_true",
-        help="add the memory of processes to /metrics, by user, program, pod and job",
+        "add the memory of processes to /metrics, by user, program, pod and job",
     )
-    add_compat_option(add)
-    add(
-        "--public-metrics",
-        action="store_true",
-        help="serve /metrics without a token, and without processes",
-    )
+    add_compat_option(parser)
+    flag(parser, "--public-metrics", "serve /metrics without a token, and without processes")
     add(
         "--max-upload",
         metavar="SIZE",
@@ -116,13 +112,13 @@ def add_http_options(add: Callable[..., object]) -> None:
     )
     add("--tls-cert", metavar="FILE", type=path, help="certificate (PEM)")
     add("--tls-key", metavar="FILE", type=path, help="private key (PEM)")
-    add("--insecure", action="store_true", help="listen beyond loopback without TLS")
+    flag(parser, "--insecure", "listen beyond loopback without TLS")
 
 
 def http_arguments(options: argparse.Namespace) -> list[str]:
     """The options to pass on to `ttmem web`: those that are not the defaults."""
     parser = argparse.ArgumentParser(add_help=False)
-    add_http_options(parser.add_argument)
+    add_http_options(parser)
     arguments: list[str] = []
     for name, default in vars(parser.parse_args([])).items():
         given, option = getattr(options, name), f"--{name.replace('_', '-')}"
@@ -226,16 +222,14 @@ def run(options: argparse.Namespace) -> int:
 
 def _feed(options: argparse.Namespace) -> PastFeed:
     from ttmem.commands.top import keeping_past
-    from ttmem.feeds import PastFeed, open_feed
+    from ttmem.feeds import open_feed
 
     feed = source = open_feed(options.socket, options.shm)
     if options.telemetry:
         from ttmem.feeds.telemetry import telemetry_feed
 
         feed = telemetry_feed(feed)
-    found = keeping_past(feed, source)
-    assert isinstance(found, PastFeed), "a recording has no recent past"
-    return found
+    return keeping_past(feed, source)
 
 
 def _fleet(options: argparse.Namespace) -> FleetPages | None:

@@ -10,7 +10,7 @@ from ttmem.events.amounts import Banks, MemoryKind
 from ttmem.fast_dataclasses import dataclass
 
 if TYPE_CHECKING:
-    from ttmem.hw import DeviceSpec
+    from ttmem.hw import Chip, DeviceSpec
 
 LARGEST = 1 << 44  # bytes; far more than any board has, yet sums stay far below 2^63
 
@@ -130,6 +130,18 @@ class DeviceDeclaration:
     def to_json(self) -> dict[str, Any]:
         values = ((name, getattr(self, name)) for name in self.__match_args__)
         return {name: value for name, value in values if value is not None}
+
+
+def declared_chip(spec: DeviceSpec, chip: Chip) -> DeviceDeclaration:
+    """A chip of a cluster; `spec` is its own."""
+    return DeviceDeclaration.from_spec(
+        spec,
+        chip.logical_id,
+        None if chip.unique_id is None else str(chip.unique_id),
+        chip.pci,
+        remote=chip.is_remote,
+        position=chip.position,
+    )
 
 
 def _sum(base: int | None, size: int | None) -> int | None:

@@ -3,7 +3,7 @@
 from ttmem.model.device import SimulatedDevice as Device
 from ttmem.model.dispatch import MeshDevice, enqueue_mesh_workload, launch_program
 from ttmem.model.layouts import Interleaved, Sharded
-from ttmem.model.mesh import SimulatedBuffer, create_buffer
+from ttmem.model.mesh import MeshWorkload, SimulatedBuffer, create_buffer
 from ttmem.model.opening import open_device, open_mesh_device
 from ttmem.model.program import SimulatedProgram
 from ttmem.model.tensor import Temporaries, Tensor, from_shape
@@ -13,7 +13,6 @@ from ttmem.model.traces import (
     execute_trace,
     release_trace,
 )
-from ttmem.model.workload import MeshWorkload
 
 __all__ = [
     "Device",

@@ -87,14 +87,6 @@ class FreeList:
         lowest = self.base + self._free.get(self.base, 0)
         return lowest if self._allocated else None
 
-    def allocated_blocks(self) -> list[tuple[int, int]]:
-        """(address, size), lowest first."""
-        return sorted(self._allocated.items())
-
-    def free_blocks(self) -> list[tuple[int, int]]:
-        """(address, size), lowest first."""
-        return sorted(self._free.items())
-
     def blocks(self) -> list[tuple[int, int, bool]]:
         """(address, size, whether it is allocated), lowest first: all of the range, without a gap.
 

@@ -86,19 +86,12 @@ class L1Layout:
             or self.base
         )
 
-    def regions_by_range(self) -> dict[CoreRange, tuple[Region, ...]]:
-        """Each core range includes buffers that overlap it partly, like the runtime's total."""
-        return {
-            core_range: tuple(allocator.regions)
-            for core_range, allocator in self._by_range.items()
-            if allocator.regions
-        }
-
     def regions_per_core(self) -> dict[Core, tuple[Region, ...]]:
+        """Each core of a range has the buffers that overlap the range partly, too, like the runtime's total."""
         found: dict[Core, list[Region]] = {}
-        for core_range, regions in self.regions_by_range().items():
-            for core in core_range.cores():
-                found.setdefault(core, []).extend(regions)
+        for core_range, allocator in self._by_range.items():
+            for core in core_range.cores() if allocator.regions else ():
+                found.setdefault(core, []).extend(allocator.regions)
         return {core: union(regions) for core, regions in found.items()}
 
     @property

@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from ttmem.client.devices import ReportedDevice
 from ttmem.events import DeviceDeclaration
+from ttmem.events.device import declared_chip
 from ttmem.hw import Board, Chip, Cluster, DeviceSpec, Grid, galaxy_bus, read_cluster
 from ttmem.model.errors import BadMesh
 
@@ -23,23 +24,11 @@ class SimulatedDevice(ReportedDevice):
 
     __slots__ = ("pci", "spec", "unique_id")
 
-    def __init__(
-        self,
-        logical_id: int,
-        spec: DeviceSpec,
-        unique_id: str | None = None,
-        pci: str | None = None,
-        *,
-        remote: bool = False,
-        position: str | None = None,
-    ) -> None:
-        declared = DeviceDeclaration.from_spec(
-            spec, logical_id, unique_id, pci, remote=remote, position=position
-        )
-        super().__init__(logical_id, declared)
+    def __init__(self, spec: DeviceSpec, declared: DeviceDeclaration) -> None:
+        super().__init__(declared.logical_id, declared)
         self.spec = spec
-        self.unique_id = unique_id
-        self.pci = pci
+        self.unique_id = declared.unique_id
+        self.pci = declared.pci
 
     def compute_with_storage_grid_size(self) -> Grid:
         """The compute cores, each with one L1 bank."""
@@ -50,23 +39,28 @@ def made_up_devices(
     board: Board, numbers: Iterable[int], spec: DeviceSpec
 ) -> list[SimulatedDevice]:
     """Invented cards, with the same ids in every process."""
-    return [
-        SimulatedDevice(
-            number,
-            spec,
-            _made_up_unique_id(board, number),
-            pci := _made_up_pci(board, number),
-            remote=pci is None,
-        )
-        for number in numbers
-    ]
+    devices = []
+    for number in numbers:
+        unique_id, pci = _made_up_unique_id(board, number), _made_up_pci(board, number)
+        remote = pci is None
+        declared = DeviceDeclaration.from_spec(spec, number, unique_id, pci, remote=remote)
+        devices.append(SimulatedDevice(spec, declared))
+    return devices
 
 
 def described_devices(
     cluster: Cluster, numbers: Iterable[int], spec_of: Callable[[Chip], DeviceSpec]
 ) -> list[SimulatedDevice]:
     """Chips of a cluster. They must be identical, since a mesh has one allocator for all of them."""
-    devices = [_described(chip, spec_of(chip)) for chip in _chips(cluster, numbers)]
+    known = {chip.logical_id: chip for chip in cluster.chips}
+    devices: list[SimulatedDevice] = []
+    for number in numbers:
+        if number not in known:
+            raise BadMesh(
+                f"no device {number} in this cluster; it has: {', '.join(map(str, known))}"
+            )
+        spec = spec_of(known[number])
+        devices.append(SimulatedDevice(spec, declared_chip(spec, known[number])))
     for device in devices:
         if _shape(device.spec) != _shape(devices[0].spec):
             raise BadMesh(
@@ -79,29 +73,6 @@ def described_devices(
 def cluster_from(cluster: ClusterLike) -> Cluster:
     """A cluster, given as such or as the path of its descriptor."""
     return cluster if isinstance(cluster, Cluster) else read_cluster(cluster)
-
-
-def _described(chip: Chip, spec: DeviceSpec) -> SimulatedDevice:
-    unique_id = None if chip.unique_id is None else str(chip.unique_id)
-    return SimulatedDevice(
-        chip.logical_id,
-        spec,
-        unique_id,
-        chip.pci,
-        remote=chip.is_remote,
-        position=chip.position,
-    )
-
-
-def _chips(cluster: Cluster, numbers: Iterable[int]) -> list[Chip]:
-    known = {chip.logical_id: chip for chip in cluster.chips}
-    wanted = list(numbers)
-    missing = [number for number in wanted if number not in known]
-    if missing:
-        raise BadMesh(
-            f"no device {missing[0]} in this cluster; it has: {', '.join(map(str, known))}"
-        )
-    return [known[number] for number in wanted]
 
 
 def _shape(spec: DeviceSpec) -> tuple[object, ...]:

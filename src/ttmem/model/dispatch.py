@@ -11,12 +11,12 @@ from ttmem.client.tracker import GraphTracker
 from ttmem.errors import BadInput
 from ttmem.events import BinaryStatus
 from ttmem.hw import DeviceSpec, Dispatch
+from ttmem.hw.arch import align_up
 from ttmem.model.device import SimulatedDevice
 from ttmem.model.errors import RuntimeFault
-from ttmem.model.mesh import Mesh, SimulatedBuffer
+from ttmem.model.mesh import Mesh, MeshWorkload, SimulatedBuffer
 from ttmem.model.program import SimulatedProgram
 from ttmem.model.ring import KernelConfigRing, Slot, ring_sizes
-from ttmem.model.workload import MeshWorkload
 
 # Which workloads' binaries are still in the prefetcher's L1 and need not be read from DRAM again.
 #
@@ -71,7 +71,7 @@ class PrefetcherCache:
             self.hits += 1
             return CacheOffset(True, offset)
         self.misses += 1
-        needed = -(-size // self._block) * self._block
+        needed = align_up(size, self._block)
         if not 0 < needed <= self.size:
             # What does not fit is streamed through the same memory and overwrites it.
             self.reset()

@@ -1,7 +1,8 @@
-"""Errors of the model, with the runtime's own messages and their numbers as attributes."""
+"""Errors of the model, with the runtime's own messages."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from ttmem.errors import TtmemError
@@ -22,34 +23,25 @@ class RuntimeFault(TtmemError):
     """An error that the real runtime would raise too."""
 
 
+@dataclass(eq=False)
 class OutOfMemory(RuntimeFault):
     """No free block is large enough. Sizes are those the runtime reports, most of them per bank."""
 
-    def __init__(
-        self,
-        kind: str,
-        *,
-        size: int,
-        banks: int,
-        per_bank: int,
-        bank_size: int,
-        allocated: int,
-        free: int,
-        largest_free: int,
-    ) -> None:
-        super().__init__(
-            f"Out of Memory: Not enough space to allocate {size} B {kind} buffer across {banks} "
-            f"banks, where each bank needs to store {per_bank} B, but bank size is {bank_size} B "
-            f"(allocated: {allocated} B, free: {free} B, largest free block: {largest_free} B)"
+    kind: str
+    size: int
+    banks: int
+    per_bank: int
+    bank_size: int
+    allocated: int
+    free: int
+    largest_free: int
+
+    def __str__(self) -> str:
+        return (
+            f"Out of Memory: Not enough space to allocate {self.size} B {self.kind} buffer across {self.banks} "
+            f"banks, where each bank needs to store {self.per_bank} B, but bank size is {self.bank_size} B "
+            f"(allocated: {self.allocated} B, free: {self.free} B, largest free block: {self.largest_free} B)"
         )
-        self.kind = kind
-        self.size = size
-        self.banks = banks
-        self.per_bank = per_bank
-        self.bank_size = bank_size
-        self.allocated = allocated
-        self.free = free
-        self.largest_free = largest_free
 
 
 class ClashFault(RuntimeFault):
@@ -63,11 +55,6 @@ class ClashFault(RuntimeFault):
             f"on core range {cores}. L1 buffer allocated at {buffer_address} and static {what} "
             f"buffer region ends at {region_end}"
         )
-        self.what = what
-        self.program_id = program_id
-        self.cores = cores
-        self.buffer_address = buffer_address
-        self.region_end = region_end
 
 
 class BeyondL1(RuntimeFault):
@@ -78,10 +65,6 @@ class BeyondL1(RuntimeFault):
             f"Statically allocated {what} buffers on core range {cores} grow to {region_end} B "
             f"which is beyond max L1 size of {limit} B"
         )
-        self.what = what
-        self.cores = cores
-        self.region_end = region_end
-        self.limit = limit
 
 
 class ProgramTooLarge(RuntimeFault):
@@ -92,9 +75,6 @@ class ProgramTooLarge(RuntimeFault):
             f"Program size ({size} B) too large for kernel config buffer ({limit} B) on "
             f"{core_type}; a smaller worker_l1_size makes it larger"
         )
-        self.size = size
-        self.limit = limit
-        self.core_type = core_type
 
 
 class BadBuffer(RuntimeFault):
@@ -118,14 +98,11 @@ class OutsideGrid(RuntimeFault):
             f"Core range {cores} is outside the compute grid of {x} x {y} cores, "
             f"(0,0) to ({x - 1},{y - 1})"
         )
-        self.cores = cores
-        self.grid = (x, y)
 
 
 class UseAfterClose(RuntimeFault):
     def __init__(self, device: str) -> None:
         super().__init__(f"{device} is closed; open it again before using it")
-        self.device = device
 
 
 class DoubleFree(RuntimeFault):
@@ -136,5 +113,3 @@ class DoubleFree(RuntimeFault):
         super().__init__(
             f"Cannot free the {what} at address {address}: it is not allocated, or was freed before"
         )
-        self.address = address
-        self.buffer_id = buffer_id

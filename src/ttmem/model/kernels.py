@@ -1,9 +1,8 @@
-"""Kernels: compiled once if equal, and how many bytes each needs in DRAM and L1."""
+"""Kernels: how many bytes each needs in DRAM and L1, and which cores run the same."""
 
 from __future__ import annotations
 
 import hashlib
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -58,36 +57,6 @@ class SimulatedKernel:
 def _content_id(name: str, packed: tuple[int, ...]) -> int:
     content = "\0".join([name, *map(str, packed)]).encode("utf-8", "surrogatepass")
     return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little")
-
-
-class KernelCache:
-    """Compiles each distinct kernel once per process."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._seen: set[int] = set()
-        self.copies = 0
-
-    @property
-    def compiled(self) -> int:
-        return len(self._seen)
-
-    def compile(self, kernel: SimulatedKernel) -> bool:
-        """Was it new?"""
-        with self._lock:
-            if kernel.content_id in self._seen:
-                self.copies += 1
-                return False
-            self._seen.add(kernel.content_id)
-            return True
-
-    def clear(self) -> None:
-        with self._lock:
-            self._seen.clear()
-            self.copies = 0
-
-
-KERNEL_CACHE = KernelCache()
 
 
 @dataclass(frozen=True, slots=True)

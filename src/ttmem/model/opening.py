@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import TYPE_CHECKING, TypedDict
 
 from ttmem.client.tracker import GraphTracker
 from ttmem.events import KernelType
@@ -12,7 +13,6 @@ from ttmem.hw import board as board_by_name
 from ttmem.model.core_ranges import CoreRange, CoreRangeSet, CoreType
 from ttmem.model.device import (
     ClusterLike,
-    SimulatedDevice,
     cluster_from,
     described_devices,
     made_up_devices,
@@ -20,8 +20,11 @@ from ttmem.model.device import (
 from ttmem.model.dispatch import MeshDevice, launch_program
 from ttmem.model.errors import BadMesh
 from ttmem.model.kernels import SimulatedKernel
+from ttmem.model.mesh import MeshWorkload
 from ttmem.model.program import SimulatedProgram
-from ttmem.model.workload import MeshWorkload
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 # The runtime's own kernels: fabric on Ethernet cores, dispatch on dispatch cores.
 
@@ -69,35 +72,24 @@ SMALLEST_SYSTEM = 8  # chips: a T3K is one system, while cards may be several
 MOST_DEVICES = 1024  # of invented cards; far more than any system has
 
 
-def open_device(
-    device_id: int = 0,
-    *,
-    board: str = "p150",
-    cluster: ClusterLike | None = None,
-    dispatch: Dispatch | str | None = None,
-    l1_small_size: int = 0,
-    trace_region_size: int = 0,
-    worker_l1_size: int = 0,
-    num_command_queues: int = 1,
-    version: str = NEWEST,
-    mock: bool = False,
-    tracker: GraphTracker | None = None,
-) -> MeshDevice:
-    """One device, which is a 1x1 mesh, as in ttnn; `cluster` takes precedence over `board`."""
-    return open_mesh_device(
-        (1, 1),
-        board=board,
-        cluster=cluster,
-        physical_device_ids=[device_id],
-        dispatch=dispatch,
-        l1_small_size=l1_small_size,
-        trace_region_size=trace_region_size,
-        worker_l1_size=worker_l1_size,
-        num_command_queues=num_command_queues,
-        version=version,
-        mock=mock,
-        tracker=tracker,
-    )
+class Opening(TypedDict, total=False):
+    """What `open_device` takes like `open_mesh_device`."""
+
+    board: str
+    cluster: ClusterLike | None
+    dispatch: Dispatch | str | None
+    l1_small_size: int
+    trace_region_size: int
+    worker_l1_size: int
+    num_command_queues: int
+    version: str
+    mock: bool
+    tracker: GraphTracker | None
+
+
+def open_device(device_id: int = 0, **options: Unpack[Opening]) -> MeshDevice:
+    """One device, which is a 1x1 mesh, as in ttnn."""
+    return open_mesh_device((1, 1), physical_device_ids=[device_id], **options)
 
 
 def open_mesh_device(
@@ -115,27 +107,26 @@ def open_mesh_device(
     mock: bool = False,
     tracker: GraphTracker | None = None,
 ) -> MeshDevice:
-    """A mesh of (rows, columns): the chips of a cluster, or as many cards of one board as needed.
+    """A mesh of (rows, columns): the chips of a cluster, or else as many cards of one board as needed.
 
     With `mock` it leaves out what the runtime leaves out on mock devices: kernel text, its copy in DRAM, and the
     kernels of fabric and dispatch.
     """
     rows, columns = _checked_shape(shape)
-    described = None if cluster is None else cluster_from(cluster)
-    system = None if described is not None else board_by_name(board)
-    numbers = _device_numbers(rows * columns, physical_device_ids, described, system)
-    options = {
-        "l1_small_size": l1_small_size,
-        "trace_region_size": trace_region_size,
-        "worker_l1_size": worker_l1_size,
-    }
-    if described is None:
-        kind = board_by_name(board)
-        spec = device_spec(kind, dispatch=dispatch, version=version, **options)
-        devices: list[SimulatedDevice] = made_up_devices(kind, numbers, spec)
+    origin = board_by_name(board) if cluster is None else cluster_from(cluster)
+    numbers = _device_numbers(rows * columns, physical_device_ids, origin)
+    spec_of = partial(
+        device_spec if isinstance(origin, Board) else origin.spec,
+        dispatch=dispatch,
+        version=version,
+        l1_small_size=l1_small_size,
+        trace_region_size=trace_region_size,
+        worker_l1_size=worker_l1_size,
+    )
+    if isinstance(origin, Board):
+        devices = made_up_devices(origin, numbers, spec_of(origin))
     else:
-        spec_of = partial(described.spec, dispatch=dispatch, version=version, **options)
-        devices = described_devices(described, numbers, spec_of)
+        devices = described_devices(origin, numbers, spec_of)
     mesh = MeshDevice(
         (rows, columns),
         devices,
@@ -160,20 +151,18 @@ def _checked_shape(shape: Sequence[int]) -> tuple[int, int]:
     return sides[0], sides[1]
 
 
-def _device_numbers(
-    count: int, chosen: Sequence[int], cluster: Cluster | None, kind: Board | None
-) -> list[int]:
-    known: Sequence[int] = range(MOST_DEVICES)
-    if kind is not None and is_system(kind.name):
-        known = range(kind.chips)
-    if cluster is not None:
-        known = sorted(chip.logical_id for chip in cluster.chips)
+def _device_numbers(count: int, chosen: Sequence[int], origin: Board | Cluster) -> list[int]:
+    known: Sequence[int]
+    if isinstance(origin, Cluster):
+        known = sorted(chip.logical_id for chip in origin.chips)
+    else:
+        known = range(origin.chips if is_system(origin.name) else MOST_DEVICES)
     available = len(known)
     if count > available:
         raise BadMesh(f"the mesh needs {count} devices, but there are only {available}")
     numbers = list(chosen) or list(known[:count])
     if len(numbers) != count or len(set(numbers)) != count:
         raise BadMesh(f"the mesh needs {count} different devices, not {numbers!r:.60}")
-    if cluster is None and not all(0 <= number < available for number in numbers):
+    if isinstance(origin, Board) and not all(0 <= number < available for number in numbers):
         raise BadMesh(f"device ids are 0 to {available - 1}, not {numbers!r:.60}")
     return numbers

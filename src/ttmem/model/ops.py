@@ -11,9 +11,9 @@ from ttmem.model.dispatch import MeshDevice
 from ttmem.model.errors import BadBuffer
 from ttmem.model.kernels import SimulatedKernel
 from ttmem.model.layouts import Sharded
+from ttmem.model.mesh import MeshWorkload
 from ttmem.model.program import SimulatedProgram
 from ttmem.model.tensor import TILE, Memory, Shape, Tensor, from_shape, over_grid, tiles_of
-from ttmem.model.workload import MeshWorkload
 
 # The programs of operations: a reader, a writer, often a compute kernel, and the buffers between them.
 

@@ -18,7 +18,7 @@ from ttmem.model.core_ranges import (
     intersects,
     merge,
 )
-from ttmem.model.kernels import KERNEL_CACHE, KernelCache, SimulatedKernel
+from ttmem.model.kernels import SimulatedKernel
 from ttmem.model.slot_layout import (
     ProgramLayout,
     RuntimeArgs,
@@ -27,84 +27,6 @@ from ttmem.model.slot_layout import (
     free_id,
     slot_layout,
 )
-
-# The buffers that a program declares: circular ones, or dataflow buffers and scratchpads.
-
-
-class ProgramBuffers:
-    """A handle is the buffer's index in `all`."""
-
-    def __init__(self, spec: DeviceSpec) -> None:
-        self._spec = spec
-        self.all: list[ProgramBuffer] = []
-        self.layout: L1Layout | None = None
-
-    def add(self, buffer: ProgramBuffer, indices: tuple[int, ...] | None) -> int:
-        """Without indices it gets the lowest that is free on all its cores."""
-        _check_size(buffer.size)
-        self._check_not_mixed(buffer.kind)
-        used = self._used_indices(buffer.cores)
-        if indices is None:
-            indices = (next(index for index in count() if index not in used),)
-        self._check_indices((*indices, *buffer.remote_indices), used)
-        buffer.indices = indices
-        self.all.append(buffer)
-        self._invalidate(buffer)
-        return len(self.all) - 1
-
-    def get(self, handle: int, kind: BufferKind) -> ProgramBuffer:
-        if not 0 <= handle < len(self.all) or self.all[handle].kind is not kind:
-            raise ProgramFault(f"No {kind.value} with id {handle} exists in this program")
-        return self.all[handle]
-
-    def resize(self, buffer: ProgramBuffer, size: int) -> None:
-        _check_size(size)
-        if size != buffer.size:
-            buffer.size = size
-            self._invalidate(buffer)
-
-    def place(self, base: int | None) -> bool:
-        """Returns whether anything changed. An unchanged layout is kept."""
-        base = self._spec.cb_base if base is None else base
-        if self.layout is not None and self.layout.base == base:
-            return False
-        self.layout = L1Layout(base, self._spec.dram_alignment, self.all)
-        return True
-
-    def _invalidate(self, buffer: ProgramBuffer) -> None:
-        # The L1 allocator decides where a global one is.
-        if not buffer.is_global:
-            self.layout = None
-
-    def _check_not_mixed(self, kind: BufferKind) -> None:
-        for other in self.all:
-            if (other.kind is BufferKind.CIRCULAR) != (kind is BufferKind.CIRCULAR):
-                raise ProgramFault(
-                    f"Cannot add {kind.value} to a program that already has {other.kind.value}s"
-                )
-
-    def _used_indices(self, cores: CoreRangeSet) -> set[int]:
-        return {
-            index
-            for other in self.all
-            if intersects(other.cores, cores)
-            for index in (*other.indices, *other.remote_indices)
-        }
-
-    def _check_indices(self, indices: tuple[int, ...], used: set[int]) -> None:
-        most = circular_buffers_per_core(self._spec.arch)
-        seen = set(used)
-        for index in indices:
-            if not 0 <= index < most:
-                raise ProgramFault(
-                    f"Invalid circular buffer index: {index} should be between 0 and {most - 1}"
-                )
-            if index in seen:
-                raise ProgramFault(
-                    "Invalid circular buffer index: Cannot add circular buffer at index "
-                    f"{index}, another circular buffer already exists"
-                )
-            seen.add(index)
 
 
 def _check_size(size: int) -> None:
@@ -122,29 +44,20 @@ class SimulatedProgram:
         self,
         spec: DeviceSpec,
         kernel_type: KernelType = KernelType.APPLICATION,
-        *,
-        kernel_cache: KernelCache = KERNEL_CACHE,
     ) -> None:
         self.id = next(_ids)
         self.spec = spec
         self.kernel_type = kernel_type
         self.kernels: list[SimulatedKernel] = []
+        # Circular buffers, or dataflow buffers and scratchpads; a handle is an index.
+        self.buffers: list[ProgramBuffer] = []
+        self.l1: L1Layout | None = (
+            None  # where they are; None until they are allocated, and after a change
+        )
         self.semaphores: list[Semaphore] = []
         self.layout: ProgramLayout | None = None
         self.is_compiled = False
-        self._cache = kernel_cache
         self._args: list[RuntimeArgs] = []
-        self._buffers = ProgramBuffers(spec)
-
-    @property
-    def buffers(self) -> list[ProgramBuffer]:
-        """Circular buffers, or dataflow buffers and scratchpads; a handle is an index into it."""
-        return self._buffers.all
-
-    @property
-    def l1(self) -> L1Layout | None:
-        """Where they are; None until they are allocated, and after a change."""
-        return self._buffers.layout
 
     @property
     def num_cores(self) -> int:
@@ -192,7 +105,7 @@ class SimulatedProgram:
         """With an address it borrows a tensor's memory; an alias shares another one's."""
         new = ProgramBuffer(BufferKind.DATAFLOW, cores, size, address=address)
         if alias_of is not None:
-            self._buffers.get(alias_of, BufferKind.DATAFLOW)
+            self._buffer(alias_of, BufferKind.DATAFLOW)
             new.alias_of = alias_of
         return self._add_buffer(new, None, merged)
 
@@ -200,11 +113,15 @@ class SimulatedProgram:
         return self._add_buffer(ProgramBuffer(BufferKind.SCRATCHPAD, cores, size), (), True)
 
     def update_circular_buffer_total_size(self, handle: int, size: int) -> None:
-        self._buffers.resize(self._buffers.get(handle, BufferKind.CIRCULAR), size)
+        buffer = self._buffer(handle, BufferKind.CIRCULAR)
+        _check_size(size)
+        if size != buffer.size:
+            buffer.size = size
+            self._forget_places(buffer)
 
     def update_dynamic_circular_buffer_address(self, handle: int, address: int) -> None:
         """Moves a global circular buffer to another L1 buffer."""
-        buffer = self._buffers.get(handle, BufferKind.CIRCULAR)
+        buffer = self._buffer(handle, BufferKind.CIRCULAR)
         if not buffer.is_global:
             raise ProgramFault(f"circular buffer {handle} is local: the program places it itself")
         buffer.address = address
@@ -228,16 +145,17 @@ class SimulatedProgram:
         self._check_args(kernel, args.common, words)
         self._args[kernel] = replace(args, common=words)
 
-    def compile(self) -> tuple[SimulatedKernel, ...]:
-        """Compiles once; returns the kernels that are new in this process."""
-        if self.is_compiled:
-            return ()
+    def compile(self) -> None:
+        """From now on, nothing can be added."""
         self.is_compiled = True
-        return tuple(kernel for kernel in self.kernels if self._cache.compile(kernel))
 
     def allocate_circular_buffers(self, base: int | None = None) -> bool:
-        """Places dataflow buffers and scratchpads too; returns whether anything changed."""
-        return self._buffers.place(base)
+        """Places dataflow buffers and scratchpads too, unless nothing has changed since; returns whether it did."""
+        base = self.spec.cb_base if base is None else base
+        if self.l1 is not None and self.l1.base == base:
+            return False
+        self.l1 = L1Layout(base, self.spec.dram_alignment, self.buffers)
+        return True
 
     def finalize_offsets(self, *, mock: bool = False) -> ProgramLayout:
         """Computes once. For a mock device kernels have no text."""
@@ -266,12 +184,62 @@ class SimulatedProgram:
     def _add_buffer(
         self, buffer: ProgramBuffer, indices: tuple[int, ...] | None, merged: bool
     ) -> int:
+        """The handle. Without indices, the buffer gets the lowest that is free on all its cores."""
         self._check_open(buffer.kind.value)
         check_inside(buffer.cores, self._grid(CoreType.TENSIX))
         if merged:
             buffer.cores = merge(buffer.cores)
         buffer.is_global = buffer.address is not None
-        return self._buffers.add(buffer, indices)
+        _check_size(buffer.size)
+        self._check_not_mixed(buffer.kind)
+        used = self._used_indices(buffer.cores)
+        if indices is None:
+            indices = (next(index for index in count() if index not in used),)
+        self._check_indices((*indices, *buffer.remote_indices), used)
+        buffer.indices = indices
+        self.buffers.append(buffer)
+        self._forget_places(buffer)
+        return len(self.buffers) - 1
+
+    def _buffer(self, handle: int, kind: BufferKind) -> ProgramBuffer:
+        if not 0 <= handle < len(self.buffers) or self.buffers[handle].kind is not kind:
+            raise ProgramFault(f"No {kind.value} with id {handle} exists in this program")
+        return self.buffers[handle]
+
+    def _forget_places(self, changed: ProgramBuffer) -> None:
+        # The L1 allocator decides where a global one is.
+        if not changed.is_global:
+            self.l1 = None
+
+    def _check_not_mixed(self, kind: BufferKind) -> None:
+        for other in self.buffers:
+            if (other.kind is BufferKind.CIRCULAR) != (kind is BufferKind.CIRCULAR):
+                raise ProgramFault(
+                    f"Cannot add {kind.value} to a program that already has {other.kind.value}s"
+                )
+
+    def _used_indices(self, cores: CoreRangeSet) -> set[int]:
+        return {
+            index
+            for other in self.buffers
+            if intersects(other.cores, cores)
+            for index in (*other.indices, *other.remote_indices)
+        }
+
+    def _check_indices(self, indices: tuple[int, ...], used: set[int]) -> None:
+        most = circular_buffers_per_core(self.spec.arch)
+        seen = set(used)
+        for index in indices:
+            if not 0 <= index < most:
+                raise ProgramFault(
+                    f"Invalid circular buffer index: {index} should be between 0 and {most - 1}"
+                )
+            if index in seen:
+                raise ProgramFault(
+                    "Invalid circular buffer index: Cannot add circular buffer at index "
+                    f"{index}, another circular buffer already exists"
+                )
+            seen.add(index)
 
     def _check_open(self, what: str) -> None:
         if self.is_compiled:

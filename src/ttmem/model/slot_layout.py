@@ -12,12 +12,14 @@ from itertools import accumulate, count
 from typing import NamedTuple
 
 from ttmem.hw import Arch, DeviceSpec
+from ttmem.hw.arch import align_up
 from ttmem.model.circular_buffers import BufferKind, ProgramBuffer, ProgramFault
 from ttmem.model.core_ranges import CoreRangeSet, CoreType, cores_of, intersects
 from ttmem.model.errors import ProgramTooLarge
 from ttmem.model.kernels import KernelGroup, SimulatedKernel, kernel_groups
 from ttmem.model.ring import ring_sizes
 
+ALIGNMENT = 16  # of each section
 SEMAPHORES_PER_CORE = 16
 SEMAPHORE_BYTES = 16
 
@@ -157,10 +159,6 @@ def _largest(sizes: Iterable[int]) -> int:
     return max(sizes, default=0)
 
 
-def _aligned(size: int) -> int:
-    return -(-size // 16) * 16
-
-
 def _unique_args(group: KernelGroup, args: Sequence[RuntimeArgs]) -> int:
     words = 0
     for handle in group.handles:
@@ -169,11 +167,11 @@ def _unique_args(group: KernelGroup, args: Sequence[RuntimeArgs]) -> int:
             for cores, count in args[handle].unique.items()
             if not group.cores.isdisjoint(cores_of(cores))
         )
-    return _aligned(words * WORD)
+    return align_up(words * WORD, ALIGNMENT)
 
 
 def _common_args(group: KernelGroup, args: Sequence[RuntimeArgs]) -> int:
-    return sum(_aligned(args[handle].common * WORD) for handle in group.handles)
+    return sum(align_up(args[handle].common * WORD, ALIGNMENT) for handle in group.handles)
 
 
 def _semaphores(core_type: CoreType, semaphores: Iterable[Semaphore]) -> int:
@@ -203,7 +201,9 @@ def _circular(spec: DeviceSpec, buffers: Sequence[ProgramBuffer]) -> int:
     most = circular_buffers_per_core(spec.arch)
     local = _largest(index + 1 for buffer in buffers for index in buffer.indices)
     first_remote = min((i for buffer in buffers for i in buffer.remote_indices), default=most)
-    return _aligned(local * LOCAL_CONFIG_BYTES + (most - first_remote) * REMOTE_CONFIG_BYTES)
+    return align_up(
+        local * LOCAL_CONFIG_BYTES + (most - first_remote) * REMOTE_CONFIG_BYTES, ALIGNMENT
+    )
 
 
 def _dataflow(buffers: Sequence[ProgramBuffer]) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import count
 
 from ttmem.events import MemoryKind
+from ttmem.hw.arch import align_up
 from ttmem.model.dispatch import MeshDevice, Trace
 from ttmem.model.errors import RuntimeFault
 from ttmem.model.mesh import create_buffer
@@ -37,7 +38,7 @@ def end_trace_capture(mesh: MeshDevice, trace_id: int, cq_id: int = 0) -> None:
         if queue.recording is not trace.workloads:
             raise RuntimeFault(f"command queue {cq_id} is not capturing trace {trace_id}")
         queue.recording = None
-        size = -(-_command_bytes(trace) // TRACE_PAGE) * TRACE_PAGE
+        size = align_up(_command_bytes(trace), TRACE_PAGE)
         in_region = mesh.spec.trace_bank_size > 0
         kind = MemoryKind.TRACE if in_region else MemoryKind.DRAM
         trace.buffer = create_buffer(

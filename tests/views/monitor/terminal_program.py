@@ -14,7 +14,6 @@ import subprocess
 import termios
 import time
 from collections.abc import Mapping, Sequence
-from types import TracebackType
 
 from tests.patience import PATIENCE_S
 from ttmem.text import columns
@@ -57,12 +56,7 @@ class TerminalProgram:
     def __enter__(self) -> TerminalProgram:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.process.kill()
         self.process.wait()
         os.close(self._inside)
@@ -212,12 +206,7 @@ class Window:
     def __enter__(self) -> Window:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         os.close(self.inside)
         if self._outside >= 0:
             os.close(self._outside)

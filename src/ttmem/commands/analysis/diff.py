@@ -24,6 +24,7 @@ from functools import partial
 from ttmem.commands.options import (
     add_output_options,
     add_overwrite,
+    flag,
     open_recording,
     path,
     print_answer,
@@ -36,23 +37,20 @@ TOP = 10
 
 
 def prepare(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("before", metavar="A", type=path, help="a recording")
-    parser.add_argument(
-        "after", metavar="B", type=path, help="another recording of the same program"
-    )
-    parser.add_argument("--by", choices=BY, default="site", help="match by this (default: site)")
-    parser.add_argument(
-        "--top", metavar="N", type=int, default=TOP, help="rows to show (default 10; 0: all)"
-    )
-    parser.add_argument(
+    add = parser.add_argument
+    add("before", metavar="A", type=path, help="a recording")
+    add("after", metavar="B", type=path, help="another recording of the same program")
+    add("--by", choices=BY, default="site", help="match by this (default: site)")
+    add("--top", metavar="N", type=int, default=TOP, help="rows to show (default 10; 0: all)")
+    add(
         "--fail-if",
         metavar="LIMIT",
         action="append",
         default=[],
         help="exit with 1 if this is exceeded, such as 'l1_used.peak > +2%%'; may be repeated",
     )
-    parser.add_argument("--markdown", action="store_true", help="print Markdown for a pull request")
-    parser.add_argument(
+    flag(parser, "--markdown", "print Markdown for a pull request")
+    add(
         "-o",
         "--output",
         metavar="PATH",

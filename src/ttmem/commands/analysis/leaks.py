@@ -27,7 +27,14 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ttmem.commands.options import add_output_options, open_recording, path, print_answer, size
+from ttmem.commands.options import (
+    add_check_options,
+    add_output_options,
+    flag,
+    open_recording,
+    path,
+    print_answer,
+)
 from ttmem.errors import BadInput
 
 if TYPE_CHECKING:
@@ -40,35 +47,19 @@ BY = ("mark", "phase", "window")
 
 
 def prepare(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", nargs="?", type=path, help="a recording")
-    parser.add_argument("--pid", metavar="PID", type=int, help="watch this process instead")
-    parser.add_argument(
+    add = parser.add_argument
+    add("file", metavar="FILE", nargs="?", type=path, help="a recording")
+    add("--pid", metavar="PID", type=int, help="watch this process instead")
+    add(
         "--duration",
         metavar="TIME",
         default="30s",
         help="with --pid: how long to watch (default 30s)",
     )
-    parser.add_argument(
-        "--shm", metavar="DIR", type=path, help="with --pid: the directory with its region"
-    )
-    parser.add_argument("--by", choices=BY, help="what an iteration is")
-    parser.add_argument(
-        "--min-bytes",
-        metavar="SIZE",
-        type=size,
-        default=0,
-        help="ignore growth of less than this in the iterations that are judged",
-    )
-    parser.add_argument(
-        "--ignore-phase",
-        metavar="NAME",
-        action="append",
-        default=[],
-        help="ignore what this phase allocates; may be repeated",
-    )
-    parser.add_argument(
-        "--all", action="store_true", help="also list lines that grew only during warm-up"
-    )
+    add("--shm", metavar="DIR", type=path, help="with --pid: the directory with its region")
+    add("--by", choices=BY, help="what an iteration is")
+    add_check_options(parser)
+    flag(parser, "--all", "also list lines that grew only during warm-up")
     add_output_options(parser)
 
 

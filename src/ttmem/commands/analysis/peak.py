@@ -35,21 +35,18 @@ MEMORIES = {
 
 
 def prepare(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
     add_recording(parser)
-    parser.add_argument("--by", metavar="FIELD", choices=BY, help=f"group by {', '.join(BY)}")
-    parser.add_argument(
-        "--memory", metavar="KIND", choices=MEMORIES, help=f"only one of {', '.join(MEMORIES)}"
-    )
-    parser.add_argument(
+    add("--by", metavar="FIELD", choices=BY, help=f"group by {', '.join(BY)}")
+    add("--memory", metavar="KIND", choices=MEMORIES, help=f"only one of {', '.join(MEMORIES)}")
+    add(
         "--stale",
         metavar="N",
         type=int,
         default=3,
         help="iterations after which a buffer is stale (default 3)",
     )
-    parser.add_argument(
-        "--top", metavar="N", type=int, default=TOP, help="holders per peak (default 5; 0: all)"
-    )
+    add("--top", metavar="N", type=int, default=TOP, help="holders per peak (default 5; 0: all)")
     add_output_options(parser)
 
 

@@ -19,6 +19,7 @@ from functools import partial
 from ttmem.commands.options import (
     add_output_options,
     add_recording,
+    flag,
     open_recording,
     print_answer,
     size,
@@ -29,38 +30,33 @@ MARGIN = 25
 
 
 def prepare(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
     add_recording(parser)
-    parser.add_argument(
+    add(
         "--margin",
         metavar="PERCENT",
         type=float,
         default=MARGIN,
         help="margin above what was needed (default 25, more than any overrun known so far)",
     )
-    parser.add_argument(
+    add(
         "--kv-site",
         metavar="TEXT",
         help="the KV cache was allocated by call sites or ops that contain this text",
     )
-    parser.add_argument(
+    add(
         "--kv-phase",
         metavar="NAME",
         help="the KV cache was allocated in this phase; with --kv-site, both must apply",
     )
-    parser.add_argument(
+    add(
         "--kv-bytes-per-token",
         metavar="SIZE",
         type=size,
         help="2 x layers x KV heads x head size x bytes of a value, on one device",
     )
-    parser.add_argument(
-        "--yaml",
-        action="store_true",
-        help="print in the form of tt-metal's model_trace_region_sizes.yaml",
-    )
-    parser.add_argument(
-        "--model", metavar="NAME", default="model", help="with --yaml: the name of the model"
-    )
+    flag(parser, "--yaml", "print in the form of tt-metal's model_trace_region_sizes.yaml")
+    add("--model", metavar="NAME", default="model", help="with --yaml: the name of the model")
     add_output_options(parser)
 
 

@@ -28,20 +28,17 @@ from ttmem.sizes import human
 
 
 def prepare(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
     add_recording(parser)
-    parser.add_argument(
+    add(
         "--from",
         dest="start",
         metavar="WHEN",
         default="start",
         help="where to begin: 12.5s, peak:l1, oom, ... as for `ttmem ps --at` (default start)",
     )
-    parser.add_argument(
-        "--to", dest="end", metavar="WHEN", default="end", help="where to end (default end)"
-    )
-    parser.add_argument(
-        "-o", "--output", metavar="OUT", type=path, required=True, help="the file to write"
-    )
+    add("--to", dest="end", metavar="WHEN", default="end", help="where to end (default end)")
+    add("-o", "--output", metavar="OUT", type=path, required=True, help="the file to write")
     add_overwrite(parser, "OUT")
 
 

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 from ttmem.commands.options import (
     add_recording,
     ended_by_signals,
+    flag,
     open_recording,
     part_begins,
     progress_line,
@@ -50,24 +51,19 @@ AT_ONE_TIME = ("pprof", "speedscope", "collapsed", "memory-viz")
 
 
 def prepare(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
     add_recording(parser)
-    parser.add_argument(
-        "--to", metavar="FORMAT", required=True, choices=FORMATS, help=", ".join(FORMATS)
-    )
-    parser.add_argument(
+    add("--to", metavar="FORMAT", required=True, choices=FORMATS, help=", ".join(FORMATS))
+    add(
         "-o",
         "--output",
         metavar="PATH",
         help="the file or directory to write (default: standard output)",
     )
-    parser.add_argument(
-        "--from", dest="first", metavar="TIME", help="begin here (default: everything)"
-    )
-    parser.add_argument("--until", metavar="TIME", default="end", help="end here")
-    parser.add_argument("--at", metavar="TIME", help="the time to show, for profiles and stacks")
-    parser.add_argument(
-        "--quiet", action="store_true", help="print neither progress nor the size of the file"
-    )
+    add("--from", dest="first", metavar="TIME", help="begin here (default: everything)")
+    add("--until", metavar="TIME", default="end", help="end here")
+    add("--at", metavar="TIME", help="the time to show, for profiles and stacks")
+    flag(parser, "--quiet", "print neither progress nor the size of the file")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -16,7 +16,7 @@ from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from ttmem.commands.options import add_recording
+from ttmem.commands.options import add_recording, flag
 from ttmem.errors import TtmemError
 from ttmem.sizes import human, several
 from ttmem.text import clean
@@ -38,7 +38,7 @@ KINDS = {
 
 def prepare(parser: argparse.ArgumentParser) -> None:
     add_recording(parser)
-    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+    flag(parser, "--json", "print JSON instead of text")
 
 
 def run(options: argparse.Namespace) -> int:

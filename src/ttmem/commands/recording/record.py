@@ -26,7 +26,7 @@ import time
 from collections.abc import Collection
 from contextlib import suppress
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ttmem.clock import now_ns
 from ttmem.commands.options import add_device_option, add_recording_options, path
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ttmem.client.query import ServerConnection
     from ttmem.feeds.recorded_telemetry import TelemetrySampler
     from ttmem.recording import Recording
-    from ttmem.recording.writer import Sink, Written
+    from ttmem.recording.writer import Written
     from ttmem.sources.probe.reader import RegionReader
 
 RUN_BYTES = 64 << 20  # for a run without a file: about 8 million events
@@ -48,16 +48,17 @@ RANKS = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID")
 
 
 def prepare(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
+    add = parser.add_argument
+    add(
         "file",
         metavar="FILE",
         type=path,
         help="the file to write (%%p pid, %%h host, %%r MPI rank)",
     )
-    parser.add_argument(
+    add(
         "--duration", metavar="TIME", help="how long to record: 90s, 5m, 1h (default: until Ctrl-C)"
     )
-    parser.add_argument(
+    add(
         "--pid",
         metavar="PID",
         type=int,
@@ -66,10 +67,8 @@ def prepare(parser: argparse.ArgumentParser) -> None:
         help="only this process, if it runs under `ttmem run`",
     )
     add_device_option(parser, "logical or unique id, as `ttmem ps` prints them")
-    parser.add_argument(
-        "--socket", metavar="PATH", type=path, help="record what the server at this socket sees"
-    )
-    parser.add_argument(
+    add("--socket", metavar="PATH", type=path, help="record what the server at this socket sees")
+    add(
         "--shm",
         metavar="DIR",
         type=path,
@@ -109,17 +108,13 @@ def _server(options: argparse.Namespace) -> ServerConnection | None:
 def _record_server(server: ServerConnection, options: argparse.Namespace, seconds: float) -> int:
     from ttmem.feeds.recorded_telemetry import TelemetrySampler
     from ttmem.recording.received import Received
-    from ttmem.recording.writer import FileSink
 
     try:
         server.record()
     except Refused as refusal:
         raise Refused(f"{refusal}; `ttmem record --shm DIR` reads what is yours") from None
-    name = expanded(options.file)
-    sink = FileSink(name, overwrite=options.overwrite)
-    about = _described(options)
-    chosen = _selected(sink, options)
-    received = Received(chosen, about, confidential=options.confidential)
+    target = _Target(options)
+    received = Received(target.sink, target.about, confidential=options.confidential)
     sampler = TelemetrySampler(received.telemetry)
     stop, progress = _Stop(), _Progress()
     end, asked, trouble = time.monotonic() + seconds, 0.0, None
@@ -145,73 +140,71 @@ def _record_server(server: ServerConnection, options: argparse.Namespace, second
     progress.end()
     if not asked and trouble is None:
         print("the server has stopped", file=sys.stderr)
-    print(outcome(name, written._replace(bytes=sink.size)))
-    _report_unseen(chosen, ())
+    code = target.report(written)
     if trouble is not None:
         raise trouble
-    return 1 if written.lost or written.problem else 0
+    return code
 
 
 def _record_here(options: argparse.Namespace, seconds: float) -> int:
     from ttmem.feeds import LocalFeed
     from ttmem.feeds.recorded_telemetry import TelemetrySampler
-    from ttmem.recording.writer import FileSink
     from ttmem.sources.shm import check_directories
 
     check_directories(options.shm)
     pids = frozenset(options.pid)
-    unseen = set(pids)
     feed = LocalFeed(
         options.shm, wanted=(lambda region: region.facts.pid in pids) if pids else None
     )
-    name = expanded(options.file)
-    sink = FileSink(name, overwrite=options.overwrite)
-    about = _described(options)
-    chosen = _selected(sink, options)
-    recorder = feed.record(chosen, about, confidential=options.confidential)
+    target = _Target(options)
+    recorder = feed.record(target.sink, target.about, confidential=options.confidential)
     sampler = TelemetrySampler(recorder.telemetry)
-    stop = _Stop()
-    progress = _Progress()
+    stop, progress = _Stop(), _Progress()
     end = time.monotonic() + seconds
-    while not stop.asked and time.monotonic() < end:
+    unseen = set(pids)
+
+    def poll() -> None:
         feed.poll()
-        unseen = {pid for pid in unseen if not feed.watches(pid)}
+        unseen.difference_update([pid for pid in unseen if feed.watches(pid)])
+
+    while not stop.asked and time.monotonic() < end:
+        poll()
         sampler.write()
         progress.show(recorder.written())
         time.sleep(min(POLL_S, max(0.0, end - time.monotonic())))
-    feed.poll()
-    unseen = {pid for pid in unseen if not feed.watches(pid)}
+    poll()
     sampler.close()
     written = recorder.close()
     feed.close()
     progress.end()
-    print(outcome(name, written._replace(bytes=sink.size)))
-    _report_unseen(chosen, unseen)
-    return 1 if written.lost or written.problem else 0
+    return target.report(written, unseen)
 
 
-def _report_unseen(chosen: Sink, pids: Collection[int]) -> None:
-    """What was selected and never appeared: a wrong id would go unnoticed."""
-    from ttmem.recording.selected import SelectedDevices
+class _Target:
+    """The file to write, what it says about itself, and what is printed about it."""
 
-    for device in chosen.unseen if isinstance(chosen, SelectedDevices) else ():
-        print(f"ttmem: device {device} was not seen; `ttmem ps` prints ids", file=sys.stderr)
-    for pid in sorted(pids):
-        text = f"pid {pid} was not seen; --pid selects processes under `ttmem run`"
-        print(f"ttmem: {text}", file=sys.stderr)
+    def __init__(self, options: argparse.Namespace) -> None:
+        from ttmem.recording.recorder import described
+        from ttmem.recording.selected import SelectedDevices
+        from ttmem.recording.writer import FileSink, Sink
 
+        self._name = expanded(options.file)
+        self._file = FileSink(self._name, overwrite=options.overwrite)
+        self._chosen = SelectedDevices(self._file, options.device) if options.device else None
+        self.sink: Sink = self._chosen or self._file
+        self.about = described(shlex.join(sys.argv), confidential=options.confidential)
+        if options.device:
+            self.about["devices"] = options.device
 
-def _described(options: argparse.Namespace) -> dict[str, Any]:
-    from ttmem.recording.recorder import described
-
-    about = described(shlex.join(sys.argv), confidential=options.confidential)
-    return {**about, "devices": options.device} if options.device else about
-
-
-def _selected(sink: Sink, options: argparse.Namespace) -> Sink:
-    from ttmem.recording.selected import SelectedDevices
-
-    return SelectedDevices(sink, options.device) if options.device else sink
+    def report(self, written: Written, unseen: Collection[int] = ()) -> int:
+        """Prints the outcome, and what was selected but never appeared: a wrong id would go unnoticed."""
+        print(outcome(self._name, written._replace(bytes=self._file.size)))
+        for device in self._chosen.unseen if self._chosen else ():
+            print(f"ttmem: device {device} was not seen; `ttmem ps` prints ids", file=sys.stderr)
+        for pid in sorted(unseen):
+            text = f"pid {pid} was not seen; --pid selects processes under `ttmem run`"
+            print(f"ttmem: {text}", file=sys.stderr)
+        return 1 if written.lost or written.problem else 0
 
 
 def expanded(name: str) -> str:

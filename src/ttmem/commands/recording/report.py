@@ -18,6 +18,7 @@ from contextlib import suppress
 from ttmem.commands.options import (
     add_overwrite,
     add_recording,
+    flag,
     open_recording,
     path,
     progress_line,
@@ -36,7 +37,7 @@ def prepare(parser: argparse.ArgumentParser) -> None:
         help="the page to write (default: FILE with .html appended)",
     )
     add_overwrite(parser, "PATH")
-    parser.add_argument("--quiet", action="store_true", help="no progress line")
+    flag(parser, "--quiet", "no progress line")
 
 
 def run(options: argparse.Namespace) -> int:

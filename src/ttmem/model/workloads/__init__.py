@@ -9,7 +9,7 @@ from reprlib import repr as short_repr
 
 from ttmem.errors import BadInput
 from ttmem.model.dispatch import MeshDevice
-from ttmem.model.workloads import applications, faulty
+from ttmem.model.workloads import applications
 from ttmem.model.workloads.applications import SCALES, Scale, Steps
 
 __all__ = ["SCALES", "WORKLOADS", "ModelWorkload", "Scale", "Steps", "workload"]
@@ -55,16 +55,18 @@ WORKLOADS = {
         ModelWorkload(
             "shapes",
             "every step has a new shape, so the program cache keeps growing",
-            faulty.shapes,
+            applications.shapes,
         ),
-        ModelWorkload("leak", "leaks one tensor per step, until DRAM is full", faulty.leak),
+        ModelWorkload("leak", "leaks one tensor per step, until DRAM is full", applications.leak),
         ModelWorkload(
-            "clash", "L1 buffers accumulate until they clash with circular buffers", faulty.clash
+            "clash",
+            "L1 buffers accumulate until they clash with circular buffers",
+            applications.clash,
         ),
         ModelWorkload(
             "oom-fragmented",
             "half of DRAM is free, but fragmented: a large buffer does not fit",
-            faulty.oom_fragmented,
+            applications.oom_fragmented,
         ),
         ModelWorkload(
             "galaxy",
