@@ -41,15 +41,17 @@ def test_a_part_that_would_begin_after_the_end_is_an_error(
     assert "has no instant 999,999,999.000 s" in capsys.readouterr().err
 
 
-def test_a_recording_is_not_cut_into_itself(
-    recorded: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("verb", ["cut", "report", "diff"])
+def test_a_recording_is_not_replaced_by_what_is_made_of_it(
+    verb: str, recorded: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = recorded.read_bytes()
     other = tmp_path / "link.ttmem"
     other.symlink_to(recorded)
 
     for name in (recorded, other):
-        assert main(["cut", str(recorded), "-o", str(name), "--overwrite"]) == 2
+        files = [str(recorded)] * (2 if verb == "diff" else 1)
+        assert main([verb, *files, "-o", str(name), "--overwrite"]) == 2
         said = f"ttmem: {name} is the recording itself; name another file with -o\n"
         assert capsys.readouterr().err == said
     assert recorded.read_bytes() == before

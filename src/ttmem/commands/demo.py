@@ -20,7 +20,7 @@ from functools import partial
 
 from ttmem.api import snapshot
 from ttmem.commands.children import end_all, how_it_ended
-from ttmem.commands.options import drawn_for, ended_by_signals, flag, path
+from ttmem.commands.options import check_output, drawn_for, ended_by_signals, flag, path
 from ttmem.errors import BadInput, TtmemError
 from ttmem.own_python import module_command
 from ttmem.sizes import human, several
@@ -75,9 +75,9 @@ def run(options: argparse.Namespace) -> int:
 
 def _report(target: str) -> int:
     """A report of the simulated workload `serving`."""
-    from ttmem.commands.recording.report import check_target, write_report
+    from ttmem.commands.recording.report import write_report
 
-    check_target(target, overwrite=False)
+    check_output(target, overwrite=False)
     with tempfile.TemporaryDirectory(prefix="ttmem-demo-") as folder:
         file = os.path.join(folder, "demo.ttmem")
         workload = ["simulate", "serving", "--steps", "300", "--rate", "0", "-o", file]

@@ -97,6 +97,15 @@ def add_overwrite(parser: argparse.ArgumentParser, output: str = "FILE") -> None
     flag(parser, "--overwrite", f"replace {output} if it exists")
 
 
+def check_output(output: str, *inputs: str, overwrite: bool) -> None:
+    """BadInput if it exists and may not be replaced, or is a recording that is to be read."""
+    for file in inputs:
+        if os.path.exists(output) and os.path.exists(file) and os.path.samefile(file, output):
+            raise BadInput(f"{output} is the recording itself; name another file with -o")
+    if os.path.lexists(output) and not overwrite:
+        raise BadInput(f"{output} exists; --overwrite replaces it, or name another file with -o")
+
+
 def add_recording_options(parser: argparse.ArgumentParser) -> None:
     """For verbs that write a recording to FILE."""
     add_overwrite(parser)

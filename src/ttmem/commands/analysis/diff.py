@@ -24,12 +24,13 @@ from functools import partial
 from ttmem.commands.options import (
     add_output_options,
     add_overwrite,
+    check_output,
     flag,
     open_recording,
     path,
     print_answer,
 )
-from ttmem.commands.recording.report import check_target, write_page
+from ttmem.commands.recording.report import write_page
 from ttmem.errors import BadInput
 
 BY = ("site", "op", "phase", "size")
@@ -73,7 +74,8 @@ def run(options: argparse.Namespace) -> int:
     if options.output and (options.markdown or options.json):
         raise BadInput("-o writes a page; --markdown and --json are printed")
     if options.output:
-        check_target(options.output, overwrite=options.overwrite)
+        files = options.before, options.after
+        check_output(options.output, *files, overwrite=options.overwrite)
     limits = [parse_limit(text) for text in options.fail_if]
     with open_recording(options.before) as before, open_recording(options.after) as after:
         histories = History(before), History(after)

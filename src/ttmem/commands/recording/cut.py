@@ -12,18 +12,17 @@ exit codes: 0 done, 1 failed, 2 wrong arguments, or not a recording
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 
 from ttmem.commands.options import (
     add_overwrite,
     add_recording,
+    check_output,
     ended_by_signals,
     open_recording,
     part_begins,
     path,
 )
-from ttmem.errors import BadInput
 from ttmem.sizes import human
 
 
@@ -48,8 +47,7 @@ def run(options: argparse.Namespace) -> int:
 
     with ended_by_signals(), open_recording(options.file) as recording:
         start, end = part_begins(recording, options.start), recording.instant(options.end)
-        if os.path.exists(options.output) and os.path.samefile(options.file, options.output):
-            raise BadInput(f"{options.output} is the recording itself; name another file with -o")
+        check_output(options.output, options.file, overwrite=options.overwrite)
         with completed_file(options.output, overwrite=options.overwrite) as sink:
             first = cut(recording, start, end, sink)
     if first > start.position:

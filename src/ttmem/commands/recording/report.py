@@ -18,12 +18,13 @@ from contextlib import suppress
 from ttmem.commands.options import (
     add_overwrite,
     add_recording,
+    check_output,
     flag,
     open_recording,
     path,
     progress_line,
 )
-from ttmem.errors import BadInput, TtmemError
+from ttmem.errors import TtmemError
 from ttmem.sizes import human
 
 
@@ -50,17 +51,11 @@ def write_report(file: str, target: str, *, overwrite: bool, quiet: bool = False
     """Makes the page; it gets its name when it is complete."""
     from ttmem.web.report import report
 
-    check_target(target, overwrite=overwrite)
+    check_output(target, file, overwrite=overwrite)
     with open_recording(file) as recording:
         info = recording.info()
         text = report(recording, progress_line(info.first, info.end, quiet))
     write_page(target, text)
-
-
-def check_target(target: str, *, overwrite: bool) -> None:
-    """Raises BadInput if it exists and may not be replaced."""
-    if os.path.lexists(target) and not overwrite:
-        raise BadInput(f"{target} exists; --overwrite replaces it, or name another file with -o")
 
 
 def write_page(target: str, text: str) -> None:
