@@ -26,7 +26,8 @@ from ttmem.recording import (
     Stretch,
     Totals,
 )
-from ttmem.recording.recording import NO_SERIAL, Lost
+from ttmem.recording.context import Lost
+from ttmem.recording.recording import NO_SERIAL
 from ttmem.sizes import several
 from ttmem.snapshots import Device, Question, Snapshot
 
@@ -299,14 +300,13 @@ class History:
     @cached_property
     def sums_only(self) -> tuple[int, ...]:
         """Processes that were known only from counters, by pid: none of their buffers is in this history."""
-        found = {
-            pid for one in self.recording.counted() for pids in one.pids.values() for pid in pids
-        }
-        return tuple(sorted(found))
+        return tuple(sorted({pid for one in self.recording.counted() for pid, _ in one.held}))
 
     def is_lower_bound(self, device: str) -> bool:
         """Whether more may have been held there than is known, between two readings or in lost events."""
-        return bool(self.losses) or any(device in one.pids for one in self.recording.counted())
+        return bool(self.losses) or any(
+            device == at for one in self.recording.counted() for _, at in one.held
+        )
 
     def need_everything(self, answer: str) -> None:
         """Raises Loss, which says what is missing, unless this recording is complete."""

@@ -14,13 +14,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from contextlib import suppress
+from typing import Any, NamedTuple
 
-from ttmem.ledger.context import Context
+from ttmem.events import Amounts
+from ttmem.ledger.context import Context, CounterContext
+from ttmem.recording.format import numbered, section
 from ttmem.snapshots.convert import read, write
 from ttmem.snapshots.native_rows import Names
 
 Document = dict[str, dict[str, Any]]
+Identity = tuple[str, str, str]  # of an account: index, pid and start time, as written
 SECTIONS = ("devices", "processes", "messages", "rest")
 _LISTS = ("counters", "left_behind", "remarks")
 _PLAIN = ("host", "watchful", "dropped", "gaps", "rejected")
@@ -56,12 +60,13 @@ def changes(before: Context | None, now: Context) -> Document:
 
 def apply_changes(document: Document, changed: Any) -> None:
     """Applies changes that come from a file."""
-    for section in SECTIONS:
-        for key, entry in changed.get(section, {}).items():
+    for name in SECTIONS:
+        for key, entry in changed.get(name, {}).items():
+            known = document.setdefault(name, {})
             if entry is None:
-                document.setdefault(section, {}).pop(key, None)
+                known.pop(key, None)
             else:
-                document.setdefault(section, {})[key] = entry
+                known[key] = entry
 
 
 def context_from(
@@ -91,6 +96,95 @@ def names_from(context: Context, strings: Mapping[int, Mapping[int, str]]) -> Na
         strings,
         {process.index: frozenset(process.uncounted) for process in processes if process.uncounted},
     )
+
+
+class Lost(NamedTuple):
+    """What is missing of one process."""
+
+    events: int  # its part of `dropped_events`
+    buffers: int  # alive, and could not be reported again
+
+
+class CountedReading(NamedTuple):
+    """What counters said at one reading, of processes that report no events themselves."""
+
+    position: int
+    time_ns: int
+    held: Mapping[tuple[int, str], Amounts]  # by pid and unique id of the device
+
+    @property
+    def amounts(self) -> dict[str, Amounts]:
+        """By device."""
+        sums: dict[str, Amounts] = {}
+        for (_, device), held in self.held.items():
+            sums[device] = Amounts.total([sums.get(device, Amounts()), held])
+        return sums
+
+
+class Told:
+    """What all contexts of a recording tell together. Anything invalid is left out."""
+
+    def __init__(self) -> None:
+        self.contexts = 0  # that were read
+        self.devices: list[tuple[int, int, str]] = []  # (position, ledger index, unique id)
+        self.counted: dict[int, dict[str, Any]] = {}  # processes that only counters told of
+        self.readings: list[CountedReading] = []
+        self.sources: set[str] = set()
+        self.probed: set[int] = set()  # pids
+        self.lost: dict[Identity, Lost] = {}
+        self._names: dict[int, str] = {}  # by index: the ledger reuses those of devices, too
+        self._pids: dict[int, int] = {}
+        self._dropped_before: dict[Identity, int] = {}
+
+    def take(self, document: Any, position: int, time_ns: int, *, initial: bool) -> None:
+        """`initial`: the document is about what was alive when the recording began."""
+        for index, device in numbered(section(document, "devices")):
+            name = device.get("unique_id") if isinstance(device, dict) else None
+            if isinstance(name, str) and self._names.get(index) != name:
+                self._names[index] = name
+                self.devices.append((position, index, name))
+        for key, process in section(document, "processes").items():
+            if isinstance(process, dict) and re.fullmatch(r"-?\d{1,9}", key):
+                self._take_process(int(key), process, initial)
+        rows = section(document, "rest").get("counters")
+        with suppress(Exception):  # somebody else may have written it
+            if rows is not None:
+                held = self._held([read(CounterContext, row) for row in rows])
+                self.readings.append(CountedReading(position, time_ns, held))
+
+    def _take_process(self, index: int, process: Mapping[str, Any], initial: bool) -> None:
+        pid, sources = process.get("pid"), process.get("sources")
+        pid = self._pids[index] = pid if type(pid) is int else 0
+        sources = set(map(str, sources)) if isinstance(sources, list) else set()
+        self.sources |= sources
+        probed = "probe" in sources
+        if probed:
+            self.probed.add(pid)
+        if index < 0:  # only counters told of it
+            self.counted.setdefault(index, {**process, "devices": {}})
+        dropped, overflow = process.get("dropped"), process.get("overflow")
+        if index >= 0 and type(dropped) is int and type(overflow) is int:
+            who = identity(index, process)
+            if initial and probed:  # as in `dropped_events`
+                self._dropped_before[who] = dropped
+            events = dropped - self._dropped_before.get(who, 0) + (0 if probed else overflow)
+            known = self.lost.get(who, Lost(0, 0))
+            self.lost[who] = Lost(max(known.events, events), max(known.buffers, overflow))
+
+    def _held(self, rows: list[CounterContext]) -> dict[tuple[int, str], Amounts]:
+        held: dict[tuple[int, str], Amounts] = {}
+        for row in rows:
+            if row.process in self.counted:
+                self.counted[row.process]["devices"][str(row.device)] = self._names.get(row.device)
+        for row in rows:
+            key = self._pids[row.process], self._names[row.device]
+            if not row.has_events and row.amounts.all:
+                held[key] = Amounts.total([held.get(key, Amounts()), row.amounts])
+        return held
+
+
+def identity(index: Any, process: Mapping[str, Any]) -> Identity:
+    return str(index), str(process.get("pid")), str(process.get("start_time_ns"))
 
 
 # A title, such as 'pid 42 (model.py --x)': at most 60 characters of a command, which may contain brackets.

@@ -268,3 +268,17 @@ def _cut(value: Any) -> Any:
 
 def from_document(document: object) -> bytes:
     return json.dumps(document, separators=(",", ":")).encode()
+
+
+def numbered(document: Any) -> Iterator[tuple[int, Any]]:
+    """The entries of a document whose keys are numbers."""
+    if isinstance(document, dict):
+        for key, value in document.items():
+            if key.isdecimal() and len(key) < 20:
+                yield int(key), value
+
+
+def section(document: Any, name: str) -> dict[str, Any]:
+    """A part of the document of a context; nothing if it has another shape."""
+    found = document.get(name) if isinstance(document, dict) else None
+    return found if isinstance(found, dict) else {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -11,7 +12,8 @@ from ttmem.clock import LATEST_NS
 from ttmem.events import EVENT_SIZE
 from ttmem.events.record import BLANK, NO_POSITION, UPPER_FLAGS, Control, of_source
 from ttmem.recording.chunks import Chunks, Damage, FileSource, Source
-from ttmem.recording.format import VERSION, BadChunk, ChunkType, to_document
+from ttmem.recording.context import Told
+from ttmem.recording.format import VERSION, BadChunk, ChunkType, numbered, to_document
 from ttmem.recording.journal import reached, runs
 from ttmem.sizes import several
 
@@ -98,6 +100,7 @@ class Reader:
         self._chunks = Chunks(FileSource(source) if isinstance(source, str) else source)
         self._known: tuple[tuple[int, int], dict[int, RecordedProcess]] | None = None
         self._selection: tuple[str, ...] | None = None
+        self._all_told = Told()
 
     def close(self) -> None:
         self._chunks.close()
@@ -213,21 +216,19 @@ class Reader:
     @property
     def counted_processes(self) -> tuple[RecordedProcess, ...]:
         """Those that only counters told of, in the order of their first appearance."""
-        chips = dict[int, Any]()
-        told = dict[Any, dict[str, Any]]()  # by index; those of counters are negative
-        for document in self._documents(ChunkType.CONTEXT):
-            for index, chip in numbered(section(document, "devices")):
-                chips[index] = chip.get("unique_id") if isinstance(chip, dict) else None
-            for key, process in section(document, "processes").items():
-                if re.fullmatch(r"-\d{1,9}", key) and isinstance(process, dict):
-                    told.setdefault(int(key), {**process, "devices": {}})
-            rows = section(document, "rest").get("counters")
-            for row in rows if isinstance(rows, list) else ():
-                given = row if isinstance(row, dict) else {}
-                who, chip = given.get("process"), given.get("device")
-                if type(who) is int and type(chip) is int and who in told:
-                    told[who]["devices"][str(chip)] = chips.get(chip)
-        return tuple(_process(0, process, {}) for process in told.values())
+        return tuple(_process(0, process, {}) for process in self._told().counted.values())
+
+    def _told(self) -> Told:
+        """By all contexts so far. Each is read once."""
+        chunks, kind, told = self._chunks, ChunkType.CONTEXT, self._all_told
+        initial = max(1, chunks.until_position(kind, self._start))
+        for number in range(told.contexts, chunks.count(kind)):
+            told.contexts += 1
+            with suppress(BadChunk):
+                document = to_document(chunks.payload(kind, number))
+                position, time = chunks.position(kind, number), chunks.time(kind, number)
+                told.take(document, position, time, initial=number < initial)
+        return told
 
     def _strings(self, count: int) -> dict[int, dict[int, str]]:
         """By serial number of the account, after the first `count` definitions."""
@@ -377,20 +378,6 @@ class Reader:
 def _is_within(value: Any) -> bool:
     """Whether it can be a time or a position."""
     return type(value) is int and 0 <= value <= LATEST_NS
-
-
-def numbered(document: Any) -> Iterator[tuple[int, Any]]:
-    """The entries of a document whose keys are numbers."""
-    if isinstance(document, dict):
-        for key, value in document.items():
-            if key.isdecimal() and len(key) < 20:
-                yield int(key), value
-
-
-def section(document: Any, name: str) -> dict[str, Any]:
-    """A part of the document of a context; nothing if it has another shape."""
-    found = document.get(name) if isinstance(document, dict) else None
-    return found if isinstance(found, dict) else {}
 
 
 def _process(serial: int, document: Any, strings: Mapping[int, str]) -> RecordedProcess:

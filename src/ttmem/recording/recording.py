@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from heapq import merge
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ttmem.clock import LATEST_NS
@@ -13,9 +13,10 @@ from ttmem.errors import BadInput
 from ttmem.events import EVENT_SIZE, Amounts, Banks, DeviceDeclaration, Event, MemoryKind
 from ttmem.events.record import end_of, of_source
 from ttmem.recording.chunks import Source
-from ttmem.recording.format import BadChunk, ChunkType, from_document, to_document
+from ttmem.recording.context import CountedReading, Identity, Lost, identity
+from ttmem.recording.format import BadChunk, ChunkType, from_document, numbered, to_document
 from ttmem.recording.journal import MASK_RECORDS, records_until
-from ttmem.recording.reader import Batch, Marker, Reader, RecordedProcess, numbered, section
+from ttmem.recording.reader import Batch, Marker, Reader, RecordedProcess
 from ttmem.recording.selected import is_chosen
 from ttmem.recording.stretch import Stretch, Totals, UniqueIds
 from ttmem.recording.when import LAST, SECOND_NS, clock_text, parse_when
@@ -46,7 +47,6 @@ SAMPLED = (
 )  # the columns of a sample, after its time
 HISTORY_SAMPLES = 3600
 NO_SERIAL = -1
-_Identity = tuple[str, str, str]  # of an account: index, pid and start time, as written
 
 
 class Instant(NamedTuple):
@@ -60,15 +60,6 @@ class Instant(NamedTuple):
     remark: str = ""  # if it is not quite the instant that was asked for, or one of several
 
 
-class CountedSums(NamedTuple):
-    """What counters said, at one reading, of all processes of which this recording has no events."""
-
-    position: int
-    time_ns: int
-    amounts: Mapping[str, Amounts]  # by unique id of the device
-    pids: Mapping[str, frozenset[int]]  # of those that hold something there
-
-
 class Held(NamedTuple):
     """What one device holds at an instant, by events and counters together."""
 
@@ -76,13 +67,6 @@ class Held(NamedTuple):
     device: str  # unique id
     amounts: Amounts
     counted: bool  # the instant is that of a reading of counters, not of an event
-
-
-class Lost(NamedTuple):
-    """What is missing of one process."""
-
-    events: int  # its part of `dropped_events`
-    buffers: int  # alive, and could not be reported again
 
 
 class Document(NamedTuple):
@@ -102,7 +86,7 @@ class Recording(Reader):
         self._replayed: Replay | None = None
         # Documents of the last context, by chunk: most are read again.
         self._chain: dict[int, Any] = {}
-        self._counted: tuple[CountedSums, ...] | None = None
+        self._counted: tuple[CountedReading, ...] | None = None
         self.gaps: dict[int, int] = {}  # from position to position: missing in `stretches` so far
 
     def __enter__(self) -> Recording:
@@ -244,7 +228,7 @@ class Recording(Reader):
                 best, highest = held, getattr(held.amounts, kind)
         if best is None:
             return None
-        pids = sorted({pid for one in self.counted() for pid in one.pids.get(best.device, ())})
+        pids = sorted({pid for one in self.counted() for pid, at in one.held if at == best.device})
         if not pids:
             return best.instant
         text = (
@@ -253,51 +237,20 @@ class Recording(Reader):
         )
         return best.instant._replace(remark=text)
 
-    def counted(self) -> tuple[CountedSums, ...]:
+    def counted(self) -> tuple[CountedReading, ...]:
         """Every reading that changed what processes without events hold; empty if there was no such process."""
         if self._counted is None:
-            found = tuple(self._read_counters())
-            self._counted = found if any(one.pids for one in found) else ()
+            watched = {process.pid for process in self.processes}
+            found: list[CountedReading] = []
+            for reading in self._told().readings:
+                held = {key: sums for key, sums in reading.held.items() if key[0] not in watched}
+                if held != (found[-1].held if found else {}):
+                    found.append(reading._replace(held=held))
+            self._counted = tuple(found)
         return self._counted
-
-    def _read_counters(self) -> Iterator[CountedSums]:
-        from ttmem.ledger.context import CounterContext
-        from ttmem.snapshots.convert import read
-
-        names: dict[int, str] = {}  # the ledger reuses indices of devices, too
-        watched = {process.pid for process in self.processes}
-        pids: dict[int, int] = {}
-        before: Mapping[str, Amounts] = {}
-        for number in range(self._chunks.count(ChunkType.CONTEXT)):
-            amounts: dict[str, Amounts] = {}
-            holders: dict[str, frozenset[int]] = {}
-            try:
-                document = to_document(self._chunks.payload(ChunkType.CONTEXT, number))
-                for index, process in document.get("processes", {}).items():
-                    if process is not None:
-                        pids[int(index)] = int(process["pid"])
-                for index, known in document.get("devices", {}).items():
-                    if known is not None:
-                        names[int(index)] = known["unique_id"]
-                rows = document.get("rest", {}).get("counters")
-                for row in [] if rows is None else [read(CounterContext, row) for row in rows]:
-                    pid, device = pids[row.process], names[row.device]
-                    if row.has_events or pid in watched or not row.amounts.all:
-                        continue
-                    amounts[device] = Amounts.total([amounts.get(device, Amounts()), row.amounts])
-                    holders[device] = holders.get(device, frozenset()) | {pid}
-            except Exception:  # somebody else may have written it
-                continue
-            if rows is not None and amounts != before:
-                before = amounts
-                position = self._chunks.position(ChunkType.CONTEXT, number)
-                yield CountedSums(
-                    position, self._chunks.time(ChunkType.CONTEXT, number), amounts, holders
-                )
 
     def held(self) -> Iterator[Held]:
         """What devices hold after every event and every reading of counters, both together."""
-        readings = deque(self.counted())
         by_events: dict[str, Amounts] = {}
         by_counters: Mapping[str, Amounts] = {}
 
@@ -305,20 +258,19 @@ class Recording(Reader):
             parts = (held.get(device, Amounts()) for held in (by_events, by_counters))
             return Amounts.total(parts)
 
-        for position, time, device, amounts in self.totals(0, self._chunks.end):
-            while readings and readings[0].position <= position:
-                reading, by_counters = readings[0], readings.popleft().amounts
-                for one in by_counters:
-                    instant = Instant(reading.position, reading.time_ns, reading.time_ns)
-                    yield Held(instant, one, both(one), counted=True)
-            by_events[device] = amounts
-            end = self.mesh_end(position + 1)  # devices of a mesh change together
-            yield Held(Instant(end, time, time), device, both(device), counted=False)
-        for reading in readings:
-            by_counters = reading.amounts
-            for one in by_counters:
-                instant = Instant(reading.position, reading.time_ns, reading.time_ns)
-                yield Held(instant, one, both(one), counted=True)
+        readings: Iterable[CountedReading | Totals] = self.counted()
+        events = self.totals(0, self._chunks.end)
+        for one in merge(readings, events, key=lambda one: one.position):
+            if isinstance(one, Totals):
+                by_events[one.device] = one.amounts
+                end = self.mesh_end(one.position + 1)  # devices of a mesh change together
+                instant = Instant(end, one.time_ns, one.time_ns)
+                yield Held(instant, one.device, both(one.device), counted=False)
+            else:
+                by_counters = one.amounts
+                instant = Instant(one.position, one.time_ns, one.time_ns)
+                for device in by_counters:
+                    yield Held(instant, device, both(device), counted=True)
 
     def _highest(self, kind: str, first: int = 0, last: int | None = None) -> tuple[int, int]:
         """(position after the record, bytes) of the most that one device held; reads the whole range."""
@@ -675,7 +627,7 @@ class Recording(Reader):
         """Why nothing is known about failed allocations; empty: each of them has a marker."""
         if any(marker.kind == "failure" for marker in self.markers):
             return ""
-        sources = {source for _, source in self._sources()}
+        sources = self._told().sources
         if "probe" in sources:
             return ""
         if not sources and self._chunks.closed:
@@ -688,16 +640,7 @@ class Recording(Reader):
 
     def probed(self) -> frozenset[int]:
         """The pids of processes that the probe watched."""
-        return frozenset(pid for pid, source in self._sources() if source == "probe")
-
-    def _sources(self) -> Iterator[tuple[int, str]]:
-        """(pid, source) of every process, more than once."""
-        for document in self._documents(ChunkType.CONTEXT):
-            for process in section(document, "processes").values():
-                found = process.get("sources") if isinstance(process, dict) else None
-                pid = process.get("pid") if isinstance(process, dict) else None
-                for source in found if isinstance(found, list) else ():
-                    yield pid if type(pid) is int else 0, str(source)
+        return frozenset(self._told().probed)
 
     @property
     def failures(self) -> list[Marker]:
@@ -745,7 +688,9 @@ class Recording(Reader):
         replay = Replay(self._chunks, self.records)
         replay.go_to(max(first, self._start))
         end = self._chunks.end if last is None else last
-        names = UniqueIds(self._device_names(end))
+        known = self._told().devices
+        until = max(end, known[0][0] if known else 0)
+        names = UniqueIds(one for one in known if one[0] <= until)
         processes = self._processes()
         accounts = self._indices(replay.position)
         reached, time = replay.position, self.time_at(replay.position)
@@ -808,46 +753,18 @@ class Recording(Reader):
 
         NO_SERIAL: processes that reported nothing else.
         """
-        serials: dict[_Identity, int] = {}
+        serials = dict[Identity, int]()
         for document in self._documents(ChunkType.ACCOUNTS):
             for serial, process in numbered(document):
                 if isinstance(process, dict):
-                    serials[_identity(process.get("index"), process)] = serial
-        most: dict[_Identity, Lost] = {}
-        before: dict[_Identity, int] = {}
-        start = Instant(self._start, self.time_at(self._start))
-        initial = max(1, self._until(ChunkType.CONTEXT, start))
-        for number, document in enumerate(self._documents(ChunkType.CONTEXT)):
-            for index, process in numbered(section(document, "processes")):
-                given = process if isinstance(process, dict) else {}
-                dropped, overflow = given.get("dropped"), given.get("overflow")
-                if type(dropped) is int and type(overflow) is int:
-                    who, probed = _identity(index, given), "probe" in str(given.get("sources"))
-                    if number < initial and probed:  # as in `dropped_events`
-                        before[who] = dropped
-                    events = dropped - before.get(who, 0) + (0 if probed else overflow)
-                    known = most.get(who, Lost(0, 0))
-                    most[who] = Lost(max(known.events, events), max(known.buffers, overflow))
+                    serials[identity(process.get("index"), process)] = serial
         found: dict[int, Lost] = {}
-        for who, lost in most.items():
+        for who, lost in self._told().lost.items():
             if any(lost):
                 serial = serials.get(who, NO_SERIAL)
                 known = found.get(serial, Lost(0, 0))
                 found[serial] = Lost(known.events + lost.events, known.buffers + lost.buffers)
         return found
-
-    def _device_names(self, end: int) -> Iterator[tuple[int, int, str]]:
-        """(position, ledger index, unique id) of every device that a context until `end` describes."""
-        chunks, kind = self._chunks, ChunkType.CONTEXT
-        for number in range(max(1, chunks.until_position(kind, end)) if chunks.count(kind) else 0):
-            with suppress(BadChunk):
-                payload = chunks.payload(kind, number)
-                if b'"unique_id"' not in payload:  # most are about processes alone
-                    continue
-                for index, device in numbered(section(to_document(payload), "devices")):
-                    name = device.get("unique_id") if isinstance(device, dict) else None
-                    if isinstance(name, str):
-                        yield chunks.position(kind, number), index, name
 
     def _devices(self, position: int) -> tuple[DeviceContext, ...]:
         """The known devices at a position, by ledger index."""
@@ -858,10 +775,6 @@ class Recording(Reader):
             return context_from(document, {}).devices
         except Exception:  # somebody else may have written it
             return ()
-
-
-def _identity(index: Any, process: Mapping[str, Any]) -> _Identity:
-    return str(index), str(process.get("pid")), str(process.get("start_time_ns"))
 
 
 def _is_sample(found: list[Any]) -> bool:
