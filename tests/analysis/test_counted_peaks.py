@@ -103,7 +103,7 @@ def test_a_reading_of_counters_belongs_to_the_device_that_had_the_entry_of_the_l
     with Recording(str(path)) as recording:
         found = [
             (device, amounts.dram)
-            for one in recording.counted()
+            for one in recording.counted
             for device, amounts in one.amounts.items()
         ]
 

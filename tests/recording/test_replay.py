@@ -16,10 +16,9 @@ from ttmem.clock import now_ns
 from ttmem.events import DeviceDeclaration, Event, Flag, MemoryKind, Notice, Op
 from ttmem.ledger import Books
 from ttmem.procfs import ProcessFacts
-from ttmem.recording import Recording
+from ttmem.recording import Instant, Recording
 from ttmem.recording.format import ChunkType
 from ttmem.recording.recorder import Recorder, described
-from ttmem.recording.recording import Instant
 from ttmem.recording.replay import Replay
 from ttmem.recording.writer import FileSink
 from ttmem.snapshots import DETAILS, Question, to_json

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ttmem.recording import Recording
-from ttmem.recording.recording import SAMPLED
+from ttmem.recording.replay import SAMPLED
 from ttmem.web.http import readings as module
 from ttmem.web.http.readings import over_time
 

@@ -149,9 +149,7 @@ class History:
 
     def at(self, position: int, *detail: str) -> Snapshot:
         """The state before the record at a position: `peak.position`, or `change.position + 1` for the one after it."""
-        return self.recording.snapshot(
-            Instant(position, self.recording.time_at(position)), Question(detail)
-        )
+        return self.recording.snapshot(self.recording.after(position), Question(detail))
 
     # -- totals --------------------------------------------------------------------------------------------------
 
@@ -196,7 +194,7 @@ class History:
     @cached_property
     def device_peaks(self) -> tuple[PeakInstant, ...]:
         """The same with what processes held of which only counters are known, as far as those were read."""
-        if not self.recording.counted():
+        if not self.recording.counted:
             return self.peaks
         best: dict[tuple[str, str], PeakInstant] = {}
         for instant, device, amounts, counted in self.recording.held():
@@ -300,12 +298,12 @@ class History:
     @cached_property
     def sums_only(self) -> tuple[int, ...]:
         """Processes that were known only from counters, by pid: none of their buffers is in this history."""
-        return tuple(sorted({pid for one in self.recording.counted() for pid, _ in one.held}))
+        return tuple(sorted({pid for one in self.recording.counted for pid, _ in one.held}))
 
     def is_lower_bound(self, device: str) -> bool:
         """Whether more may have been held there than is known, between two readings or in lost events."""
         return bool(self.losses) or any(
-            device == at for one in self.recording.counted() for _, at in one.held
+            device == at for one in self.recording.counted for _, at in one.held
         )
 
     def need_everything(self, answer: str) -> None:

@@ -265,8 +265,6 @@ class PastFeed(Feed):
         return found
 
     def _instant(self, recording: Recording, span: PastSpan, at: str) -> Instant:
-        from ttmem.recording import Instant
-
         self.note = ""
         if at == LAST_EVENT:
             return recording.instant(f"#{max(recording.info().end - 1, 0)}")
@@ -277,7 +275,7 @@ class PastFeed(Feed):
         time_ns = min(max(int(at[1:]), span.started_ns), span.ended_ns)
         if int(at[1:]) < span.started_ns:
             self.note = FORGOTTEN if span.forgotten else "nothing was kept before"
-        return Instant(recording.position_at(time_ns), time_ns, time_ns)
+        return recording.instant(f"@{time_ns}")
 
     def _recording(self, memory: ChunkMemory) -> tuple[Recording, PastSpan]:
         """The current recording; its beginning is dropped from time to time."""

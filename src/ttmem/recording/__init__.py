@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from ttmem.recording.instants import Instant
 from ttmem.recording.reader import Batch, Info, Marker, RecordedProcess
-from ttmem.recording.recording import Instant, Recording
+from ttmem.recording.recording import Recording
 from ttmem.recording.stretch import AllocatedBy, BufferChange, Stretch, Totals
 
 __all__ = [

@@ -13,7 +13,8 @@ from ttmem.recording.format import (
     encode_long,
     from_document,
 )
-from ttmem.recording.recording import Document, Instant, Recording
+from ttmem.recording.instants import Instant
+from ttmem.recording.recording import Document, Recording
 from ttmem.recording.writer import Sink
 
 MOST_MARKS = 100_000  # in one document, which readers limit

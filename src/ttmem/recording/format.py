@@ -25,6 +25,9 @@ offset size field    meaning
 `stream` keeps a reader that searches for the next chunk after a damaged one from taking bytes inside a payload, which
 may be chosen by a watched program, for a chunk.
 
+In journal records, BATCH, OPEN_PROCESS and RELEASE_PROCESS have the serial number of their account in `extra`. Ledger
+indices are reused when a process has ended; serial numbers are not. A chunk starts with a control record.
+
 The payload of RECORDS is 64 byte planes: the first bytes of all records, then all second bytes, and so on, which
 compresses to less than half of what the records themselves do. Other payloads are JSON, except the state of the
 ledger, whose format belongs to `Ledger.save`.
@@ -43,7 +46,8 @@ from zlib import crc32
 
 from ttmem._native import Page, planes, reached, transposed
 from ttmem.errors import TtmemError
-from ttmem.events import EVENT_SIZE
+from ttmem.events import EVENT_SIZE, Event
+from ttmem.events.record import Control
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -61,6 +65,9 @@ COMPRESSED, CONTINUED = 1, 2
 LONGEST_TEXT = 16_384  # characters; the longest text is a message of the runtime
 _HALF_PAIR = re.compile(rb"\\u[dD]|\xed")  # may be half of a surrogate pair, or part of a whole one
 _U32 = 0xFFFFFFFF
+MASK_RECORDS = 2  # after a DEFINE_CORES
+_TIME = 1  # column of a record, in words of eight bytes
+_WORDS = EVENT_SIZE // 8
 
 _FIELDS = Struct("<4sBBHIIQIIQQQI")
 _CRC = Struct("<I")
@@ -282,3 +289,49 @@ def section(document: Any, name: str) -> dict[str, Any]:
     """A part of the document of a context; nothing if it has another shape."""
     found = document.get(name) if isinstance(document, dict) else None
     return found if isinstance(found, dict) else {}
+
+
+# -- journal records -------------------------------------------------------------------------------------------
+
+
+class Run(NamedTuple):
+    """A control record and the records that belong to it: events of a BATCH, the mask of a DEFINE_CORES."""
+
+    control: Event
+    first: int  # offsets in the chunk of the records after it
+    end: int
+
+
+def runs(records: bytes) -> Iterator[Run]:
+    """The runs of one chunk, which may end anywhere. ValueError if it does not start with a control record."""
+    at, count = 0, len(records) // EVENT_SIZE
+    while at < count:
+        control = Event.unpack(records, at * EVENT_SIZE)
+        if control.op < Control.BATCH:
+            raise ValueError("an event that belongs to no batch")
+        behind = 0
+        if control.op == Control.BATCH:
+            behind = control.size
+        elif control.op == Control.DEFINE_CORES:
+            behind = MASK_RECORDS
+        end = min(count, at + 1 + behind)
+        yield Run(control, at + 1, end)
+        at = end
+
+
+def times(records: bytes, run: Run) -> list[int]:
+    """When the events of a batch happened; the time of arrival replaces a time that is unknown or in the future."""
+    arrived = run.control.time
+    words = memoryview(records).cast("Q")
+    found = words[run.first * _WORDS + _TIME : run.end * _WORDS : _WORDS].tolist()
+    return [time if 0 < time <= arrived else arrived for time in found]
+
+
+def records_until(records: bytes, before: int, time: int) -> int:
+    """How many records of a chunk come before the first event later than `time`."""
+    for run in runs(records):
+        if run.control.op == Control.BATCH:
+            for number, happened in enumerate(times(records, run)):
+                if max(before, happened) > time:
+                    return run.first + number if number else run.first - 1
+    return len(records) // EVENT_SIZE

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from ttmem._native import reached
 from ttmem.clock import LATEST_NS
 from ttmem.events import EVENT_SIZE
 from ttmem.events.record import BLANK, NO_POSITION, UPPER_FLAGS, Control, of_source
 from ttmem.recording.chunks import Chunks, Damage, FileSource, Source
 from ttmem.recording.context import Told
-from ttmem.recording.format import VERSION, BadChunk, ChunkType, numbered, to_document
-from ttmem.recording.journal import reached, runs
+from ttmem.recording.format import VERSION, BadChunk, ChunkType, numbered, runs, to_document
 from ttmem.sizes import several
 
 MAX_STRING_BYTES = 256 << 20  # processes; further ones are unknown
@@ -234,7 +234,7 @@ class Reader:
         """By serial number of the account, after the first `count` definitions."""
         found: dict[int, dict[int, str]] = {}
         left = MAX_STRING_BYTES
-        for document in self._documents(ChunkType.STRINGS, count):
+        for document in self._documents(ChunkType.STRINGS, range(count)):
             for serial, texts in numbered(document):
                 known = found.setdefault(serial, {})
                 for number, text in numbered(texts):
@@ -244,13 +244,11 @@ class Reader:
                         known[number] = text
         return found
 
-    def _documents(self, kind: ChunkType, count: int | None = None) -> Iterator[Any]:
-        """Those of the first `count` documents of a type that can be read."""
-        for number in range(self._chunks.count(kind) if count is None else count):
-            try:
+    def _documents(self, kind: ChunkType, numbers: range | None = None) -> Iterator[Any]:
+        """Documents of a type, those with these numbers or all; without what cannot be read, which is noted."""
+        for number in range(self._chunks.count(kind)) if numbers is None else numbers:
+            with suppress(BadChunk):
                 yield to_document(self._chunks.payload(kind, number))
-            except BadChunk:
-                continue  # it is noted
 
     @property
     def markers(self) -> list[Marker]:
@@ -373,6 +371,10 @@ class Reader:
         except BadChunk:
             pass
         return min(begin, position)
+
+
+def is_chosen(unique_id: str, logical_id: int | None, wanted: Collection[str]) -> bool:
+    return unique_id in wanted or str(logical_id) in wanted
 
 
 def _is_within(value: Any) -> bool:

@@ -1,19 +1,27 @@
-"""The ledger at any position of a journal: restored from the key frame before it, then replayed."""
+"""The ledger at any position of a journal: restored from the key frame before it, then replayed.
+
+And so what changed from one position of a recording to another: by events, by counters, and by samples of both.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cached_property
+from typing import Any
 
+from ttmem.clock import LATEST_NS
 from ttmem.errors import BadInput
 from ttmem.events import EVENT_SIZE, Amounts
 from ttmem.events.record import Control
 from ttmem.ledger.journal import JournaledLedger
-from ttmem.recording.chunks import Chunks
-from ttmem.recording.format import BadChunk, ChunkType
-from ttmem.recording.journal import runs
-from ttmem.recording.stretch import Logged
+from ttmem.recording.chunks import Chunks, Source
+from ttmem.recording.context import CountedReading
+from ttmem.recording.format import MASK_RECORDS, BadChunk, ChunkType, numbered, runs
+from ttmem.recording.reader import Reader
+from ttmem.recording.stretch import Logged, Stretch, Totals, UniqueIds
 from ttmem.wire.rows import BufferChangeRow, BufferRow, DeviceRow, flat_rows, grouped_rows, packed
 
+SAMPLED = ("dram", "l1", "l1_small", "trace", "cb", "l1_used")  # in a sample, after its time
 Records = Callable[[int, int], Iterator[tuple[int, bytes]]]  # as `Recording.records`
 
 
@@ -157,27 +165,8 @@ class Replay:
 
 
 def _logged(buffers: set[BufferRow], begins: int) -> bytes:
-    return packed(
-        [
-            BufferChangeRow(
-                0,
-                0,
-                begins,
-                row.process,
-                row.device,
-                row.kind,
-                row.id,
-                row.size,
-                row.reserved,
-                row.address,
-                row.time,
-                row.name,
-                row.site,
-                row.phase,
-            )
-            for row in sorted(buffers, key=lambda row: (row.time, row.id))
-        ]
-    )
+    rows = sorted(buffers, key=lambda row: (row.time, row.id))
+    return packed(BufferChangeRow(0, 0, begins, *row[:8], *row[9:]) for row in rows)
 
 
 def _opened(records: bytes) -> tuple[tuple[int, int, int], ...]:
@@ -189,3 +178,87 @@ def _opened(records: bytes) -> tuple[tuple[int, int, int], ...]:
         for run in runs(records)
         if run.control.op == Control.OPEN_PROCESS
     )
+
+
+class Changes(Reader):
+    """The contents of a recording, with the ledger that they make."""
+
+    def __init__(self, source: str | Source) -> None:
+        super().__init__(source)
+        self.gaps: dict[int, int] = {}  # from position to position: missing in `stretches` so far
+
+    @cached_property
+    def _replay(self) -> Replay:
+        """Goes from one wanted position to the next."""
+        return Replay(self._chunks, self.records)
+
+    def stretches(self, first: int = 0, last: int | None = None) -> Iterator[Stretch]:
+        """Everything that changed from `first` up to `last`, chunk by chunk; see `Stretch`.
+
+        The first one is the initial state. After a gap they continue at the next key frame, which tells what has
+        ended and begun meanwhile; `gaps` has its positions.
+        """
+        replay = Replay(self._chunks, self.records)
+        replay.go_to(max(first, self._start))
+        end = self._chunks.end if last is None else last
+        known = self._told().devices
+        until = max(end, known[0][0] if known else 0)
+        names = UniqueIds(one for one in known if one[0] <= until)
+        processes = self._processes()
+        accounts = self._indices(replay.position)
+        reached, time = replay.position, self.time_at(replay.position)
+        for position, changes in replay.changes(end):
+            missing = position > reached
+            if missing:
+                self.gaps[reached] = position
+                frame = self._chunks.until_position(ChunkType.STATE, position) - 1
+                time = max(time, self._chunks.time(ChunkType.STATE, frame))
+            found = Stretch(position, time, changes, names, processes, accounts)
+            yield found
+            if missing:  # what ended had the old indices
+                accounts.update(self._indices(position))
+            reached, time = found.end, found.ended_ns
+        if reached + MASK_RECORDS < end:
+            self.gaps[reached] = end
+
+    def totals(self, first: int, last: int) -> Iterator[Totals]:
+        """What each device held at `first`, then every change until `last`.
+
+        Processes known only from counters are not included, because they are unknown between two readings.
+        """
+        for stretch in self.stretches(first, last):
+            yield from stretch.totals()
+
+    def _indices(self, position: int) -> dict[int, int]:
+        """The serial numbers of accounts by their ledger index at a position."""
+        found: dict[int, int] = {}
+        numbers = range(self._chunks.until_position(ChunkType.ACCOUNTS, position))
+        for document in self._documents(ChunkType.ACCOUNTS, numbers):
+            for serial, entry in numbered(document):
+                if isinstance(entry, dict) and type(entry.get("index")) is int:
+                    found[entry["index"]] = serial  # the last account that had the index
+        return found
+
+    @cached_property
+    def counted(self) -> tuple[CountedReading, ...]:
+        """Every reading that changed what processes without events hold; empty if there was no such process."""
+        watched = {process.pid for process in self.processes}
+        found: list[CountedReading] = []
+        for reading in self._told().readings:
+            held = {key: sums for key, sums in reading.held.items() if key[0] not in watched}
+            if held != (found[-1].held if found else {}):
+                found.append(reading._replace(held=held))
+        return tuple(found)
+
+    def samples(self) -> Iterator[tuple[str, int, tuple[int, ...]]]:
+        """(device, time, what it held as in SAMPLED), one each second: from all sources, counters included."""
+        for document in self._documents(ChunkType.HISTORY):
+            for device, samples in document.items() if isinstance(document, dict) else ():
+                for sample in samples if isinstance(samples, list) else ():
+                    if isinstance(sample, list) and _is_sample(sample):
+                        yield device, sample[0], tuple(sample[1:])
+
+
+def _is_sample(found: list[Any]) -> bool:
+    known = len(found) == 1 + len(SAMPLED) and all(type(one) is int for one in found)
+    return known and 0 < found[0] <= LATEST_NS and all(0 <= one < 1 << 63 for one in found)

@@ -16,19 +16,16 @@ from ttmem.recording.format import (
     encode,
     encode_long,
     from_document,
+    runs,
     to_document,
 )
-from ttmem.recording.journal import runs
+from ttmem.recording.reader import is_chosen
 from ttmem.recording.writer import Sink
 
 _ANYWHERE = frozenset(one for one in Notice if not one.of_device)
 _WORDS = EVENT_SIZE // 4
 _DEVICE = 1  # column of an event, in words of four bytes
 _KEPT = slice(8, 16)  # of a blank event: its time
-
-
-def is_chosen(unique_id: str, logical_id: int | None, wanted: Collection[str]) -> bool:
-    return unique_id in wanted or str(logical_id) in wanted
 
 
 class SelectedDevices:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import datetime, time, timedelta
 from decimal import Decimal
 
@@ -15,24 +14,9 @@ HELP = (
     "12.5s or 2m30s after the start, start, end, peak:l1, peak:dram, oom, oom:2, oom:last, #POSITION,"
     " or a time such as 14:05:30"
 )
-LAST = -1
 _UNITS = {"ms": 10**6, "s": SECOND_NS, "m": 60 * SECOND_NS, "h": 3600 * SECOND_NS}
 _PART = r"\d+(?:\.\d+)?(?:ms|s|m|h)"
 _LONGEST = 100 * 365 * 86_400 * SECOND_NS
-
-
-@dataclass(frozen=True, slots=True)
-class When:
-    """Exactly one field is set, apart from `pid`."""
-
-    since_start_ns: int | None = None
-    time_ns: int | None = None
-    clock_ns: int | None = None  # the same, as a person wrote it
-    position: int | None = None
-    pid: int | None = None  # with a position: after so many events of this process
-    failure: int | None = None  # the first is 1, the last LAST
-    peak: str | None = None  # of PEAKS
-    end: bool = False
 
 
 def parse_duration(text: str) -> int:
@@ -48,31 +32,10 @@ def parse_duration(text: str) -> int:
     return total
 
 
-def parse_when(text: str | float, started_ns: int, ended_ns: int) -> When:
-    """The span of the recording gives the date for a time of day. BadInput lists the accepted forms."""
-    if not isinstance(text, str):
-        text = repr(float(text))
-    word, _, rest = text.partition(":")
-    if text in ("end", "start"):
-        return When(end=True) if text == "end" else When(since_start_ns=0)
-    if text == "oom:last":
-        return When(failure=LAST)
-    if word == "oom" and re.fullmatch(r"|[1-9]\d{0,8}", rest):
-        return When(failure=int(rest or 1))
-    if word == "peak" and rest in PEAKS:
-        return When(peak=rest)
-    if re.fullmatch(r"#\d{1,18}", text):
-        return When(position=int(text[1:]))
-    if re.fullmatch(r"@\d{1,19}", text):
-        return When(time_ns=int(text[1:]))
-    if found := re.fullmatch(r"(\d{1,10})#(\d{1,18})", text):
-        return When(pid=int(found[1]), position=int(found[2]))
+def parse_clock(text: str, started_ns: int, ended_ns: int) -> int:
+    """The span of the recording gives the date for a time of day. BadInput lists all forms of instants."""
     try:
-        return When(since_start_ns=parse_duration(text))
-    except BadInput:
-        pass
-    try:
-        return When(clock_ns=_clock(text, started_ns, ended_ns))
+        return _clock(text, started_ns, ended_ns)
     except (ValueError, OverflowError, OSError):
         raise BadInput(f"{text!r:.60} is not an instant of a recording; write {HELP}") from None
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from ttmem.events import EVENT_SIZE, Event, Flag, Notice, Op
 from ttmem.events.record import Control
 from ttmem.recording import RecordedProcess, Recording
-from ttmem.recording.journal import runs
+from ttmem.recording.format import runs
 from ttmem.web.lives import KINDS, Interval, Lives, Progress, is_within
 from ttmem.web.payload import UNKNOWN, Table, table
 

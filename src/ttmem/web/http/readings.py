@@ -28,7 +28,7 @@ from ttmem.procfs import user_name
 from ttmem.recording import Recording
 from ttmem.recording.chunks import FileSource
 from ttmem.recording.document import document as info_document
-from ttmem.recording.recording import SAMPLED
+from ttmem.recording.replay import SAMPLED
 from ttmem.views.selection import NotThere
 from ttmem.web.http.documents import CLOSED, Asked, document, json_text, users_of, visible_to
 
