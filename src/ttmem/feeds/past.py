@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from contextlib import closing
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from ttmem.clock import now_ns
 from ttmem.errors import NothingToRead, Refused
@@ -97,35 +98,35 @@ def of_ended(pid: int, shm: str | None = None) -> Recording | None:
     return recording if told and not listed else None
 
 
-class _Kept(Protocol):
+class _Kept(ABC):
     """A recording of a feed, in memory."""
 
-    feed: ServerFeed | LocalFeed
-    memory: ChunkMemory
-    problem: str  # why there is none, or no longer one
+    problem = ""  # why there is none, or no longer one
+
+    def __init__(self, feed: ServerFeed | LocalFeed) -> None:
+        from ttmem.recording.memory import ChunkMemory
+
+        self.feed = feed
+        self.memory = ChunkMemory()
 
     @property
+    @abstractmethod
     def over(self) -> bool:
         """Whether nothing more will come."""
 
-    def go_on(self) -> None:
+    def go_on(self) -> None:  # noqa: B027
         """Keeps recording while the past is shown."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:  # noqa: B027
+        """Ends it."""
 
 
-class _LocalMemory:
+class _LocalMemory(_Kept):
     """Records what this process reads itself."""
 
-    problem = ""
-
     def __init__(self, feed: LocalFeed) -> None:
-        from ttmem.recording.memory import ChunkMemory
-
-        self.feed: ServerFeed | LocalFeed = feed
-        self.memory = ChunkMemory()
-        self._local = feed
-        self._recorder = feed.remember(self.memory)
+        super().__init__(feed)
+        self._local, self._recorder = feed, feed.remember(self.memory)
 
     @property
     def over(self) -> bool:
@@ -135,19 +136,12 @@ class _LocalMemory:
         if not self.over:
             self._local.poll()
 
-    def close(self) -> None:
-        pass
 
-
-class _ServerMemory:
+class _ServerMemory(_Kept):
     """Records what a server sees; a thread receives it."""
 
     def __init__(self, feed: ServerFeed) -> None:
-        from ttmem.recording.memory import ChunkMemory
-
-        self.feed: ServerFeed | LocalFeed = feed
-        self.memory = ChunkMemory()
-        self.problem = ""
+        super().__init__(feed)
         self._given = feed.given
         self._begun = time.monotonic()
         self._refused = False
@@ -157,12 +151,9 @@ class _ServerMemory:
 
     @property
     def over(self) -> bool:
-        """Whether another attempt is worthwhile."""
+        """Another attempt is worthwhile."""
         ended = not self._thread.is_alive() and not self._refused
         return ended and time.monotonic() > self._begun + RETRY_S
-
-    def go_on(self) -> None:
-        pass
 
     def _run(self) -> None:
         from ttmem.client.query import ServerConnection
@@ -288,11 +279,9 @@ class PastFeed(Feed):
             self._opened = source, Recording(source)
         recording = self._opened[1]
         if recording.refresh() or new or self.span is None:
-            info = recording.info()
-            markers = recording.markers
             from ttmem.feeds.recording_feed import PastSpan
 
-            self.span = PastSpan(info.started_ns, info.ended_ns, markers, memory.forgotten)
+            self.span = PastSpan(*recording.span, recording.markers, memory.forgotten)
         return recording, self.span
 
 

@@ -49,7 +49,7 @@ class RecordingFeed(Feed):
 
     def answer(self, question: Question) -> Snapshot:
         if self.recording.refresh():
-            self._measure()
+            self.span = PastSpan(*self.recording.span, self.recording.markers, forgotten=False)
         self.growing = self.recording.growing
         instant = self.recording.instant(self.at)
         self.reached = instant.position, instant.time_ns
@@ -63,12 +63,6 @@ class RecordingFeed(Feed):
     @property
     def has_telemetry(self) -> bool:
         return self.recording.info().telemetry > 0
-
-    def _measure(self) -> None:
-        info = self.recording.info()
-        self.span = PastSpan(
-            info.started_ns, info.ended_ns, self.recording.markers, forgotten=False
-        )
 
     def go_to_last_use(self) -> str:
         """If nothing is allocated at the end, moves to just before the last process ended, or to the peak; returns a

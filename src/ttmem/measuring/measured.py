@@ -16,6 +16,7 @@ from ttmem.errors import BadInput
 from ttmem.events import MemoryKind
 from ttmem.html import Rows
 from ttmem.recording import Recording
+from ttmem.recording.memory import ChunkMemory, MemorySource
 from ttmem.sizes import human, parse_size
 from ttmem.snapshots import Buffer, Question, Snapshot
 from ttmem.version import __version__
@@ -24,27 +25,6 @@ MOST_PLANS = 300  # different sets of circular buffers that are searched for the
 PER_CORE = "l1_per_core"
 FIELDS = ("op", "site", "stack", "phase", "pid", "part")
 Identity = tuple[int | None, int, str | None, str]
-
-
-class MemoryFile:
-    """A recording in memory: a sink while it is written, then a source."""
-
-    name = "this measurement"
-
-    def __init__(self) -> None:
-        self.data = bytearray()
-
-    def append(self, chunk: bytes) -> None:
-        self.data += chunk
-
-    def size(self) -> int:
-        return len(self.data)
-
-    def read(self, offset: int, size: int) -> bytes:
-        return bytes(self.data[offset : offset + size])
-
-    def close(self) -> None:
-        """The data stays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +46,8 @@ PEAKS = tuple(each.name for each in fields(Peak))
 class Measured:
     """A finished measurement. Bytes are reserved bytes, in all banks."""
 
-    def __init__(self, file: MemoryFile) -> None:
-        self._recording = Recording(file)
+    def __init__(self, memory: ChunkMemory) -> None:
+        self._recording = Recording(MemorySource(memory, "this measurement"))
         first = self._recording.info().first
         start = self._recording.instant(f"#{first}")
         self.start: Snapshot = self._recording.snapshot(start, Question(("buffers",)))

@@ -28,12 +28,12 @@ from ttmem.measuring.measured import (
     Budget,
     Identity,
     Measured,
-    MemoryFile,
     Peak,
     parse_percent,
 )
 from ttmem.measuring.watch import Measurement, SelfRecorder
 from ttmem.recording import Recording
+from ttmem.recording.memory import ChunkMemory, MemorySource
 from ttmem.recording.writer import FileSink
 from ttmem.sizes import human, several
 from ttmem.text import clean
@@ -154,13 +154,13 @@ class Meter:
                 problems += self._increased(item, peak, board)
             if problems or limits is None:
                 _add_sections(item, body.result, leaked, problems)
-                for failure in recorded_failures(Recording(body.file)):
+                for failure in recorded_failures(Recording(MemorySource(body.memory))):
                     text = render_failure(
                         failure.pid or 0, explain(failure), width=WIDTH, color=False
                     )
                     item.add_report_section("call", NAME, text + "\n")
-        if (problems or limits is None) and self._record and body.file.data:
-            item.add_report_section("call", NAME, f"recording: {self._save(item, body.file)}\n")
+        if (problems or limits is None) and self._record and body.memory.end:
+            item.add_report_section("call", NAME, f"recording: {self._save(item, body.memory)}\n")
         return problems
 
     def _increased(self, item: pytest.Item, peak: Peak, board: str) -> list[str]:
@@ -176,12 +176,12 @@ class Meter:
             found.append(f"(the baseline is of ttnn {then}, this is {now})")
         return found
 
-    def _save(self, item: pytest.Item, file: MemoryFile) -> str:
+    def _save(self, item: pytest.Item, memory: ChunkMemory) -> str:
         name = re.sub(r"[^\w.\[\]-]+", "_", item.nodeid)[-200:]
         path = os.path.join(self._record or "", f"{name}.ttmem")
         try:
             sink = FileSink(path, overwrite=True)
-            sink.append(bytes(file.data))
+            sink.append(memory.read(0, memory.end))
             sink.close()
         except (TtmemError, OSError) as problem:
             return f"not written: {problem}"

@@ -23,13 +23,13 @@ from ttmem.measuring.measured import (
     PEAKS,
     Identity,
     Measured,
-    MemoryFile,
     Peak,
     holder_rows,
     identities,
 )
 from ttmem.measuring.own import why_unknown
 from ttmem.procfs import parent_pid
+from ttmem.recording.memory import ChunkMemory
 from ttmem.sizes import human
 
 if TYPE_CHECKING:
@@ -67,13 +67,13 @@ class SelfRecorder:
     def is_measuring(self) -> bool:
         return self._thread is not None
 
-    def begin(self, file: MemoryFile, about: str) -> None:
+    def begin(self, memory: ChunkMemory, about: str) -> None:
         """Starts recording, beginning with what is alive."""
         from ttmem.recording.recorder import described
 
         with self._lock:
             self._feed.poll()
-            self._feed.record(file, described(about))
+            self._feed.record(memory, described(about))
         self._ended.clear()
         self._thread = threading.Thread(target=self._run, name="ttmem-watch", daemon=True)
         self._thread.start()
@@ -132,7 +132,7 @@ class Measurement:
     """A block that is being or was measured."""
 
     def __init__(self) -> None:
-        self.file = MemoryFile()
+        self.memory = ChunkMemory()
         self.result: Measured | None = None
         self.why: str | None = "the block has not begun"  # there is no result
         self._recorder: SelfRecorder | None = None
@@ -142,7 +142,7 @@ class Measurement:
         if self.why == RUNNING:
             try:
                 self._recorder = recorder()
-                self._recorder.begin(self.file, about)
+                self._recorder.begin(self.memory, about)
             except Exception as problem:  # the watched program continues
                 self._recorder, self.why = None, f"the probe cannot be read: {problem}"
 
@@ -158,7 +158,7 @@ class Measurement:
             gc.collect()  # garbage in cycles is not leaked
         try:
             recorder.end()
-            measured = Measured(self.file)
+            measured = Measured(self.memory)
             self.why = why_unknown() or "; ".join(measured.losses) or None
             self.result = None if self.why else measured
         except Exception as problem:
@@ -177,7 +177,7 @@ class Watch:
         return self._measurement.why
 
     def __enter__(self) -> Watch:
-        if self._measurement.file.data or self.why == RUNNING:
+        if self._measurement.memory.end or self.why == RUNNING:
             raise BadInput("a watch measures one block; make a new one with ttmem.watch()")
         shared_one = _recorders.get(os.getpid())
         if shared_one is not None and shared_one.is_measuring:
@@ -227,11 +227,11 @@ class Watch:
         """Writes the block as a recording, for `ttmem peak`, `ttmem top` and all other commands that take a file."""
         from ttmem.recording.writer import FileSink
 
-        data = self._measurement.file.data
-        if not data:
+        memory = self._measurement.memory
+        if not memory.end:
             raise BadInput(f"there is nothing to save: {self.why}")
         sink = FileSink(file)
-        sink.append(bytes(data))
+        sink.append(memory.read(0, memory.end))
         sink.close()
 
     def __repr__(self) -> str:

@@ -276,11 +276,11 @@ class Chunks:
 
     def until_position(self, kind: ChunkType, position: int) -> int:
         """How many chunks of a type start at or before a position."""
-        return bisect_right(_Selected(self._of_type[kind], self._position), position)
+        return bisect_right(self._of_type[kind], position, key=self._position.__getitem__)
 
     def until_time(self, kind: ChunkType, time: int) -> int:
         """How many chunks of a type start at or before a time."""
-        return bisect_right(_Selected(self._of_type[kind], self._time), time)
+        return bisect_right(self._of_type[kind], time, key=self._time.__getitem__)
 
     def payload(self, kind: ChunkType, number: int) -> bytes:
         """The payload of the `number`th chunk of a type, with its continuations; BadChunk if it is damaged, which is
@@ -377,16 +377,3 @@ class _Column:
     def close(self) -> None:
         if self._older is not None:
             self._older.close()
-
-
-class _Selected:
-    """A column for the chunks of one type, to be searched with `bisect`."""
-
-    def __init__(self, rows: _Column, column: _Column) -> None:
-        self._rows, self._column = rows, column
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def __getitem__(self, number: int) -> int:
-        return self._column[self._rows[number]]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 
 from ttmem.errors import BadInput, TtmemError
 from ttmem.events import EVENT_SIZE
@@ -20,13 +19,7 @@ from ttmem.recording.writer import Sink
 MOST_MARKS = 100_000  # in one document, which readers limit
 
 
-def cut(
-    recording: Recording,
-    start: Instant,
-    end: Instant,
-    sink: Sink,
-    progress: Callable[[int], None] = lambda position: None,
-) -> int:
+def cut(recording: Recording, start: Instant, end: Instant, sink: Sink) -> int:
     """Writes what lies between two instants, from the start of the batch that contains `start`.
 
     If records are missing there, it begins with the next key frame. Returns the position of the first record.
@@ -70,7 +63,6 @@ def cut(
             continue
         _append(sink, chunk)
         written = until
-        progress(until)
     for document in (*filter(None, [waiting]), *documents):
         write(document)
     lost = max(0, end.position - written)

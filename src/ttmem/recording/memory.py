@@ -111,9 +111,8 @@ class MemorySource:
     When its beginning is dropped, create another.
     """
 
-    name = "the past in memory"
-
-    def __init__(self, memory: ChunkMemory) -> None:
+    def __init__(self, memory: ChunkMemory, name: str = "the past in memory") -> None:
+        self.name = name
         self._memory = memory
         self._begin = memory.begin
 

@@ -65,17 +65,9 @@ class Recording(Instants):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def at(
-        self,
-        when: str | float = "end",
-        detail: Iterable[str] = (),
-        *,
-        device: str | None = None,
-        limit: int | None = None,
-    ) -> Snapshot:
+    def at(self, when: str | float, detail: Iterable[str] = ()) -> Snapshot:
         """What the live views showed at that instant; see `instant` and `Question`."""
-        question = Question(tuple(sorted(set(detail))), device, limit)
-        return self.snapshot(self.instant(when), question)
+        return self.snapshot(self.instant(when), Question(tuple(sorted(set(detail)))))
 
     def snapshot(self, instant: Instant, question: Question) -> Snapshot:
         replay = self._replay
