@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from ttmem.events import Banks, MemoryKind, runtime_messages
 from ttmem.events.amounts import USER_SIZED
-from ttmem.events.device import DeviceDeclaration
 from ttmem.events.runtime_messages import Verdict, verdict
 from ttmem.probe.report import FailedAllocation, Holding, Origin
 
@@ -28,11 +27,6 @@ class SiteTotal:
 def on_chip(holdings: Iterable[Holding], kind: int, chip: int) -> list[Holding]:
     """What is allocated in one kind of memory of one chip."""
     return [holding for holding in holdings if holding.kind == kind and chip in holding.chips]
-
-
-def on_one_chip(holdings: Iterable[Holding], kind: int, chip: int) -> list[SiteTotal]:
-    """The holders in one kind of memory of one chip, largest first."""
-    return _grouped((holding, 1) for holding in on_chip(holdings, kind, chip))
 
 
 def on_all_chips(holdings: Iterable[Holding]) -> list[SiteTotal]:
@@ -155,18 +149,18 @@ def explain(failure: FailedAllocation) -> Explanation:
 def _of_buffer(failure: FailedAllocation) -> Explanation:
     device = failure.device
     said = runtime_messages.bank_figures(failure.message)
-    counted = _counted(failure)
+    counted_free, counted_largest = _counted(failure)
     banks, size, base = device.banks(failure.kind) if device else Banks(None, None, None)
     needed = None
     if said:
         banks, needed, size = said.banks, said.needed, said.bank_size or size
     elif banks and failure.requested is not None:
         needed = -(-failure.requested // banks)
-    free = said.free if said and said.free is not None else counted.free
-    largest = said.largest if said and said.largest is not None else counted.largest
+    free = said.free if said and said.free is not None else counted_free
+    largest = said.largest if said and said.largest is not None else counted_largest
     holders = _holders(failure)
     # Sites are named only if the counts agree with the runtime's own allocator.
-    complete = counted.free is not None and free == counted.free and largest == counted.largest
+    complete = counted_free is not None and (free, largest) == (counted_free, counted_largest)
     to_free = None
     if complete and needed is not None and base is not None and size is not None and banks:
         held = on_chip(failure.holdings, failure.kind, failure.chips[0])
@@ -195,7 +189,7 @@ def _of_program(failure: FailedAllocation) -> Explanation:
     device = failure.device
     clash = runtime_messages.clash(failure.message)
     over = runtime_messages.too_large(failure.message)
-    counted = _counted(failure)
+    free, _ = _counted(failure)
     banks, size, base = device.banks(MemoryKind.L1) if device else Banks(None, None, None)
     needed = largest = None
     if clash and base is not None:
@@ -213,11 +207,11 @@ def _of_program(failure: FailedAllocation) -> Explanation:
             to_free = _ways_to_fit(failure, holders, [(overlapped, False)])
     return Explanation(
         failure,
-        Verdict.TOO_LARGE if over else verdict(needed, counted.free, largest, size),
+        Verdict.TOO_LARGE if over else verdict(needed, free, largest, size),
         None,
         needed,
         False,
-        counted.free,
+        free,
         largest,
         size,
         banks,
@@ -314,42 +308,34 @@ def _wasted(holders: Iterable[SiteTotal], banks: int | None) -> int | None:
     return None if wasted is None or not banks else max(0, wasted) // banks
 
 
-def _counted(failure: FailedAllocation) -> BankSpace:
-    device = failure.device
-    if device is None or not failure.of_that_moment:
-        return BankSpace(None, None)
-    kind = failure.kind if failure.what == "buffer" else MemoryKind.L1
-    return free_in_bank(device, kind, on_chip(failure.holdings, kind, device.logical_id))
+def _memory(failure: FailedAllocation) -> int:
+    return failure.kind if failure.what == "buffer" else MemoryKind.L1
 
 
 def _holders(failure: FailedAllocation) -> tuple[SiteTotal, ...]:
     if not failure.chips:
         return ()
-    kind = failure.kind if failure.what == "buffer" else MemoryKind.L1
-    return tuple(on_one_chip(failure.holdings, kind, failure.chips[0]))
+    held = on_chip(failure.holdings, _memory(failure), failure.chips[0])
+    return tuple(_grouped((holding, 1) for holding in held))
 
 
-@dataclass(frozen=True, slots=True)
-class BankSpace:
-    """Bytes free in one bank; None if its size or base is unknown."""
-
-    free: int | None
-    largest: int | None
-
-
-def free_in_bank(device: DeviceDeclaration, kind: int, holdings: Sequence[Holding]) -> BankSpace:
-    """For a kind of memory that contains exactly these buffers.
+def _counted(failure: FailedAllocation) -> tuple[int | None, int | None]:
+    """Bytes free in one bank, and its largest free block, by what was counted.
 
     All banks are alike, because allocation is lock-step.
     """
-    banks, size, base = device.banks(kind)
+    device = failure.device
+    if device is None or not failure.of_that_moment:
+        return None, None
+    banks, size, base = device.banks(_memory(failure))
     if not banks or size is None:
-        return BankSpace(None, None)
-    blocks = [(holding.address, holding.held // banks) for holding in holdings]
+        return None, None
+    held = on_chip(failure.holdings, _memory(failure), device.logical_id)
+    blocks = [(holding.address, holding.held // banks) for holding in held]
     free = size - sum(length for _, length in blocks)
     if free < 0:  # it also contains buffers of another process, or some were missed
-        return BankSpace(None, None)
-    return BankSpace(free, None if base is None else largest_gap(blocks, base, base + size))
+        return None, None
+    return free, None if base is None else largest_gap(blocks, base, base + size)
 
 
 def largest_gap(blocks: Iterable[tuple[int, int]], start: int, end: int) -> int:

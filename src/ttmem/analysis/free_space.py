@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from ttmem.analysis.history import History
 from ttmem.events import MemoryKind
-from ttmem.recording import BufferChange
 
 KINDS = (MemoryKind.DRAM, MemoryKind.L1, MemoryKind.L1_SMALL, MemoryKind.TRACE)
 
@@ -80,46 +79,29 @@ class _Gaps:
         del self._gaps[bisect_right(self._gaps, gap) - 1]
 
 
-class FreeSpace:
-    """Takes changes in order; `least` is the answer so far."""
-
-    def __init__(self, history: History) -> None:
-        self._gaps: dict[tuple[str, str], tuple[_Gaps, int]] = {}
-        self._least: dict[tuple[str, str, str | None], tuple[int, int, int, int]] = {}
-        for device in history.devices:
-            for kind in KINDS:
-                number, size, base = history.recording.banks(device, kind)
-                if number and size and base is not None:
-                    self._gaps[device, kind.name] = _Gaps(base, size, number), number
-
-    def take(self, change: BufferChange) -> None:
-        found = self._gaps.get((change.device, change.kind))
-        if found is None:
-            return
-        gaps, banks = found
-        if not change.begins:
-            gaps.remove(change.address, change.reserved)
-            return
-        gaps.add(change.address, change.reserved)
-        key = (change.device, change.kind, change.origin.phase)
-        largest = gaps.largest * banks
-        known = self._least.get(key)
-        if known is None or largest < known[0]:
-            self._least[key] = largest, gaps.largest, change.position + 1, change.time_ns
-
-    @property
-    def least(self) -> list[LeastFree]:
-        """Leaves out memories in which addresses are unknown, overlap, or belong to two allocators."""
-        return [
-            LeastFree(*key, *found)
-            for key, found in self._least.items()
-            if self._gaps[key[0], key[1]][0].fits
-        ]
-
-
 def least_free(history: History) -> list[LeastFree]:
-    """For every device, kind of memory and phase."""
-    space = FreeSpace(history)
+    """For every device, kind of memory and phase.
+
+    Leaves out memories in which addresses are unknown, overlap, or belong to two allocators.
+    """
+    gaps: dict[tuple[str, str], tuple[_Gaps, int]] = {}
+    for device in history.devices:
+        for kind in KINDS:
+            number, size, base = history.recording.banks(device, kind)
+            if number and size and base is not None:
+                gaps[device, kind.name] = _Gaps(base, size, number), number
+    least: dict[tuple[str, str, str | None], LeastFree] = {}
     for change in history.buffers():
-        space.take(change)
-    return space.least
+        if (change.device, change.kind) not in gaps:
+            continue
+        known, banks = gaps[change.device, change.kind]
+        if not change.begins:
+            known.remove(change.address, change.reserved)
+            continue
+        known.add(change.address, change.reserved)
+        key = (change.device, change.kind, change.origin.phase)
+        largest = known.largest
+        if key not in least or largest < least[key].per_bank:
+            at = change.position + 1, change.time_ns
+            least[key] = LeastFree(*key, largest * banks, largest, *at)
+    return [one for one in least.values() if gaps[one.device, one.kind][0].fits]

@@ -23,8 +23,6 @@ from ttmem.recording import (
     Marker,
     RecordedProcess,
     Recording,
-    Stretch,
-    Totals,
 )
 from ttmem.recording.context import Lost
 from ttmem.recording.recording import NO_SERIAL
@@ -51,10 +49,16 @@ class PeakInstant(NamedTuple):
     device: str  # unique id
     memory: str  # one of MEMORIES
     bytes: int
-    position: int
-    time_ns: int
     instant: Instant  # `Recording.snapshot(instant)` is the state at the peak
     counted: bool = False  # a reading of counters reached it, not an event
+
+    @property
+    def position(self) -> int:
+        return self.instant.position
+
+    @property
+    def time_ns(self) -> int:
+        return self.instant.time_ns
 
 
 class Window(NamedTuple):
@@ -131,21 +135,13 @@ class History:
     def devices(self) -> Mapping[str, Device]:
         return {device.unique_id: device for device in self.end.devices}
 
-    def stretches(self) -> Iterator[Stretch]:
-        return self.recording.stretches()
-
     def buffers(self) -> Iterator[BufferChange]:
         """Every buffer that was allocated or freed; those that existed at the start come first."""
-        for stretch in self.stretches():
+        for stretch in self.recording.stretches():
             for change in stretch.buffers():
                 process = change.origin.process
                 if self._pid in (None, process.pid) and process.serial not in self._without:
                     yield change
-
-    def totals(self) -> Iterator[Totals]:
-        """What each device held after every change."""
-        for stretch in self.stretches():
-            yield from stretch.totals()
 
     def at(self, position: int, *detail: str) -> Snapshot:
         """The state before the record at a position: `peak.position`, or `change.position + 1` for the one after it."""
@@ -160,7 +156,7 @@ class History:
         found: Counter[tuple[int, str]] = Counter()
         end = self.info.first
         gap: int | None = None
-        for stretch in self.stretches():
+        for stretch in self.recording.stretches():
             if stretch.first > end and gap is None:
                 gap = end
             end = stretch.end
@@ -172,7 +168,7 @@ class History:
                         best[device, memory] = bytes_, position + 1, time
         ends = self._mesh_ends(position for bytes_, position, _ in best.values() if bytes_)
         peaks = tuple(
-            PeakInstant(device, memory, bytes_, ends[position], time, Instant(ends[position], time))
+            PeakInstant(device, memory, bytes_, Instant(ends[position], time))
             for (device, memory), (bytes_, position, time) in best.items()
             if bytes_
         )
@@ -202,9 +198,7 @@ class History:
                 bytes_ = held(amounts, memory)
                 known = best.get((device, memory))
                 if bytes_ > (known.bytes if known else 0):
-                    best[device, memory] = PeakInstant(
-                        device, memory, bytes_, *instant[:2], instant, counted
-                    )
+                    best[device, memory] = PeakInstant(device, memory, bytes_, instant, counted)
         return tuple(best.values())
 
     def peaks_of(self, pid: int) -> list[PeakInstant]:
@@ -217,13 +211,11 @@ class History:
                 now = level.get(key, 0) + (change.held if change.begins else -change.held)
                 level[key] = now
                 if now > (best[key].bytes if key in best else 0):
-                    instant = Instant(change.position + 1, change.time_ns)
-                    best[key] = PeakInstant(*key, now, *instant[:2], instant)
+                    best[key] = PeakInstant(*key, now, Instant(change.position + 1, change.time_ns))
         ends = self._mesh_ends(peak.position for peak in best.values())
         return [
-            peak._replace(position=end, instant=peak.instant._replace(position=end))
+            peak._replace(instant=peak.instant._replace(position=ends[peak.position]))
             for peak in best.values()
-            for end in [ends[peak.position]]
         ]
 
     # -- what is missing -----------------------------------------------------------------------------------------

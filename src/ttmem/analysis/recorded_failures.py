@@ -68,7 +68,8 @@ def _explained(recording: Recording, failed: _Failed, message: str) -> FailedAll
     chips = tuple(sorted({*failed.chips}))
     then = recording.snapshot(recording.instant(f"#{failed.position}"), Question(("buffers",)))
     mine = [buffer for buffer in then.buffers or () if buffer.pid == process.pid]
-    sought = next((shown.call_sites for shown in then.processes if shown.pid == process.pid), None)
+    listed = (shown for shown in then.processes if shown.pid == process.pid)
+    sought = next((shown.call_sites for shown in listed), None) is not False
     known = recording.declaration(process.devices.get(chips[0], "")) if chips else None
     return FailedAllocation(
         _what(event, failed.refused, message),
@@ -76,7 +77,7 @@ def _explained(recording: Recording, failed: _Failed, message: str) -> FailedAll
         chips,
         event.size or None,
         message,
-        _origin(process.strings.get(event.name), process.strings.get(event.site), None, sought),
+        Origin(process.strings.get(event.name), process.strings.get(event.site), None, sought),
         tuple(_holdings(mine, {name: chip for chip, name in process.devices.items()}, sought)),
         device=known,
         time_ns=event.time,
@@ -98,13 +99,7 @@ def _what(event: Event, refused: list[Event], message: str) -> str:
     return "circular buffers"
 
 
-def _origin(op: str | None, site: str | None, phase: str | None, sought: bool | None) -> Origin:
-    return Origin(op, site, phase, sought is not False)
-
-
-def _holdings(
-    buffers: Iterable[Buffer], chips: dict[str, int], sought: bool | None
-) -> Iterator[Holding]:
+def _holdings(buffers: Iterable[Buffer], chips: dict[str, int], sought: bool) -> Iterator[Holding]:
     """One holding for all chips of a buffer."""
     places: dict[tuple[object, ...], tuple[Buffer, list[int]]] = {}
     for buffer in buffers:
@@ -117,6 +112,6 @@ def _holdings(
                 tuple(sorted(where)),
                 buffer.held,
                 buffer.address or 0,
-                _origin(buffer.name, buffer.site, buffer.phase, sought),
+                Origin(buffer.name, buffer.site, buffer.phase, sought),
                 buffer.requested,
             )

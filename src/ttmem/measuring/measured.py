@@ -85,7 +85,7 @@ class Measured:
         if not banks:
             return None
         plans: list[tuple[int, int, int]] = []  # position, bytes of buffers, bytes of CBs
-        for position, _, where, amounts in self._history.totals():
+        for position, _, where, amounts in self._recording.totals():
             if where != device:
                 continue
             held = amounts.l1 + amounts.l1_small

@@ -201,7 +201,7 @@ class Instants(Changes):
             return Amounts.total(parts)
 
         readings: Iterable[CountedReading | Totals] = self.counted
-        events = self.totals(0, self._chunks.end)
+        events = self.totals()
         for one in merge(readings, events, key=lambda one: one.position):
             if isinstance(one, Totals):
                 by_events[one.device] = one.amounts

@@ -221,7 +221,7 @@ class Changes(Reader):
         if reached + MASK_RECORDS < end:
             self.gaps[reached] = end
 
-    def totals(self, first: int, last: int) -> Iterator[Totals]:
+    def totals(self, first: int = 0, last: int | None = None) -> Iterator[Totals]:
         """What each device held at `first`, then every change until `last`.
 
         Processes known only from counters are not included, because they are unknown between two readings.

@@ -53,7 +53,7 @@ def timelines(history: History) -> dict[str, MemoryCurve]:
     start = history.info.started_ns
     length = max(1, history.info.ended_ns - start)
     spans: dict[str, list[list[int] | None]] = {name: [None] * COLUMNS for name in highest}
-    for _, time, device, amounts in history.totals():
+    for _, time, device, amounts in history.recording.totals():
         at = min(COLUMNS - 1, max(0, (time - start) * COLUMNS // length))
         for name, peak in highest.items():
             if peak.device == device:

@@ -143,7 +143,7 @@ class Lives:
         )  # rows of buffers that ended with their device or process
         self._impossible = 0  # buffers whose address no memory has
         self._unfreed = {_ended(change) for change in never_freed(history.recording)}
-        for stretch in history.stretches():
+        for stretch in history.recording.stretches():
             progress(stretch.first)
             totals, changes = list(stretch.totals()), list(stretch.buffers())
             moments = [(total.position, total.time_ns) for total in totals]

@@ -190,7 +190,7 @@ def _changes(recording: Recording) -> Iterator[tuple[str, int, tuple[int, ...]]]
     """Skips devices on which no event allocates: samples may have processes known only from counters."""
     first: dict[str, tuple[str, int, tuple[int, ...]]] = {}
     used: set[str] = set()
-    for total in recording.totals(0, recording.info().end):
+    for total in recording.totals():
         held = total.amounts
         row = total.device, total.time_ns, (*held, held.l1_used)
         if total.device not in used:
