@@ -1,4 +1,4 @@
-// Journal records as stored in a recording (ttmem/recording/journal.py).
+// Journal records as stored in a recording (ttmem/recording/format.py).
 #pragma once
 
 #include <cstddef>

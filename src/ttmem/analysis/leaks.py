@@ -9,22 +9,26 @@ it frees before it closes the device is no leak.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
-from typing import NamedTuple
 
 from ttmem.analysis.history import History, Loss, Window, Windows
 from ttmem.analysis.leftovers import Check, CodeLine, Ignored
+from ttmem.analysis.low_water import (
+    LEAST_STEPS,
+    LEAST_WINDOWS,
+    LowWater,
+    LowWaterMarks,
+    ProcessLine,
+    together,
+)
 from ttmem.errors import BadInput, TtmemError
-from ttmem.recording.unfreed import freed_with_device
 from ttmem.sizes import human, several
 from ttmem.snapshots import Device
 
 MOST_WINDOWS = 200  # if there are more iterations, several make a window
-LEAST_STEPS = 4  # from one window to the next; with fewer there is no verdict
-LEAST_WINDOWS = LEAST_STEPS + 2  # the first one is not judged
 RISING = 0.6  # the share of the steps that must rise
 MANY_STEPS = 8
 PROGRAMS = "programs"
@@ -43,16 +47,6 @@ class LeakVerdict(Enum):
     FREED = "freed in the end"
     WARM_UP = "warm-up"
     STEADY = "steady"
-
-
-class ProcessLine(NamedTuple):
-    """A line of code in one process. None: unknown, or none."""
-
-    serial: int  # serial number of the process in this recording; pids are reused
-    pid: int | None
-    kind: str  # DRAM, L1, L1_SMALL, TRACE; PROGRAMS for a program cache
-    op: str | None
-    site: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +99,7 @@ def find_leaks(
         raise BadInput(_too_few(history, windows))
     caches = _Caches(history, chosen)
     idle = caches.without_dispatch() if windows.by == "window" else frozenset()
-    levels = _Levels(history, chosen, frozenset(ignore_phases), idle)
+    levels = LowWaterMarks(history, chosen, frozenset(ignore_phases), idle)
     short = levels.too_short(max(1, min_bytes))
     judged = [level for level in levels.lines() if len(level.marks) >= LEAST_WINDOWS]
     if short and not judged:
@@ -116,12 +110,19 @@ def find_leaks(
     named = [
         *(finding for finding in found if finding.verdict is not LeakVerdict.STEADY),
         *judge.program_caches(),
-        *levels.left_behind(),
+        *map(_left_behind, levels.left()),
     ]
     order = list(LeakVerdict)
     named.sort(key=lambda finding: (order.index(finding.verdict), -(finding.per_iteration or 0)))
     short_pids = tuple(sorted(short.values()))
     return Leaks(windows, per_window, tuple(named), steady, short_pids, history.set_aside)
+
+
+def _left_behind(found: tuple[tuple[ProcessLine, int], tuple[str, ...]]) -> LeakFinding:
+    (line, held), devices = found
+    evidence = f"pid {line.pid} ended without freeing it"
+    verdict = LeakVerdict.LEFT
+    return LeakFinding(verdict, line, devices, (held,), held, 0, 0, None, None, "high", evidence)
 
 
 def growth(history: History, limits: Ignored) -> Check:
@@ -174,146 +175,6 @@ def _merged(windows: Sequence[Window]) -> tuple[list[Window], int]:
     return [group[0]._replace(end=group[-1].end) for group in groups], each
 
 
-class _Level(NamedTuple):
-    """What one line of code held on devices that did the same."""
-
-    line: ProcessLine
-    devices: tuple[str, ...]
-    marks: tuple[int, ...]  # low-water marks of the windows in which its process was at work
-    end: int  # held in the end: what went with its device or process was never freed
-
-
-class _Levels:
-    """The low-water mark of every line of code on every device in every window.
-
-    `idle`: parts of the run, by number, in which no program was dispatched. If a process frees nothing in one either,
-    it repeats nothing there: it loads weights.
-    """
-
-    def __init__(
-        self,
-        history: History,
-        windows: Sequence[Window],
-        ignored: frozenset[str],
-        idle: frozenset[int],
-    ) -> None:
-        self._windows, self._idle = windows, idle
-        self._marks: dict[tuple[ProcessLine, str], list[int]] = {}
-        self._last: dict[int, int] = {}  # the last allocation of each process
-        self._first: dict[int, int] = {}
-        self._freeing: set[tuple[int, int]] = set()  # process and number of a window
-        self._left: dict[tuple[ProcessLine, str], int] = defaultdict(int)
-        self._end: dict[tuple[ProcessLine, str], int] = defaultdict(int)
-        self._sweep(history, ignored)
-
-    def _sweep(self, history: History, ignored: frozenset[str]) -> None:
-        level: dict[tuple[ProcessLine, str], int] = defaultdict(int)
-        lowest: dict[tuple[ProcessLine, str], int] = {}
-        ends = {(marker.pid, marker.position) for marker in history.markers if marker.kind == "end"}
-        with_device = {at for _, at in freed_with_device(history.recording, history.info.end)}
-        probed = history.recording.probed()
-        at = 0  # the current window
-        for change in history.buffers():
-            while at < len(self._windows) and change.position >= self._windows[at].end:
-                self._close(at, level, lowest)
-                at += 1
-            origin = change.origin
-            serial = origin.process.serial
-            with_process = not change.begins and (origin.process.pid, change.position) in ends
-            freed = not (change.begins or with_process or change.position in with_device)
-            if at == len(self._windows) and origin.process.pid not in probed:
-                freed = False  # only the probe tells what closing the device freed
-            within = at < len(self._windows) and change.position >= self._windows[at].first
-            if change.begins:
-                self._last[serial] = change.position
-                self._first.setdefault(serial, change.position)
-            elif freed and within:
-                self._freeing.add((serial, at))
-            if origin.phase in ignored:
-                continue
-            made = (change.kind, origin.op, origin.site)
-            key = (ProcessLine(serial, origin.process.pid, *made), change.device)
-            before = level[key]
-            if change.begins:
-                level[key] = before + change.held
-                self._end[key] += change.held
-                if within:
-                    lowest.setdefault(key, before)
-                continue
-            level[key] = before - change.held
-            if within:
-                lowest[key] = min(lowest.get(key, before), level[key])
-            if freed:
-                self._end[key] -= change.held
-            elif with_process:
-                self._left[key] += change.held
-        while at < len(self._windows):
-            self._close(at, level, lowest)
-            at += 1
-
-    def _close(
-        self,
-        at: int,
-        level: Mapping[tuple[ProcessLine, str], int],
-        lowest: dict[tuple[ProcessLine, str], int],
-    ) -> None:
-        for key, held in level.items():
-            marks = self._marks.setdefault(key, [0] * at)
-            marks.append(lowest.get(key, held))
-        lowest.clear()
-
-    def _at_work(self, serial: int) -> list[int]:
-        """The windows in which a process was active."""
-        first, last = self._first.get(serial), self._last.get(serial, -1)
-        return [
-            number
-            for number, window in enumerate(self._windows)
-            if window.end <= last + 1
-            and (first is None or window.end > first)
-            and (number not in self._idle or (serial, number) in self._freeing)
-        ]
-
-    def lines(self) -> Iterator[_Level]:
-        same: dict[tuple[ProcessLine, tuple[int, ...], int], list[str]] = defaultdict(list)
-        at_work = {line.serial: self._at_work(line.serial) for line, _ in self._marks}
-        for (line, device), marks in self._marks.items():
-            seen = tuple(marks[number] for number in at_work[line.serial])
-            same[line, seen, self._end[line, device]].append(device)
-        for (line, seen, end), devices in same.items():
-            yield _Level(line, tuple(sorted(devices)), seen, end)
-
-    def too_short(self, least: int) -> dict[int, int]:
-        """Processes that hold so much in the end, with too few windows for a verdict: pids by serial number."""
-        held: dict[ProcessLine, int] = defaultdict(int)
-        for (line, _), end in self._end.items():
-            held[line] += end
-        return {
-            line.serial: line.pid or 0
-            for line, end in held.items()
-            if end >= least and len(self._at_work(line.serial)) < LEAST_WINDOWS
-        }
-
-    def left_behind(self) -> Iterator[LeakFinding]:
-        """What processes held when they ended, by line of code."""
-        same: dict[tuple[ProcessLine, int], list[str]] = defaultdict(list)
-        for (line, device), held in self._left.items():
-            same[line, held].append(device)
-        for (line, held), devices in same.items():
-            yield LeakFinding(
-                LeakVerdict.LEFT,
-                line,
-                tuple(sorted(devices)),
-                (held,),
-                held,
-                0,
-                0,
-                None,
-                None,
-                "high",
-                f"pid {line.pid} ended without freeing it",
-            )
-
-
 class _Caches:
     """Loaded kernels, and bytes of their binaries in DRAM, at the end of every window, by device.
 
@@ -345,25 +206,25 @@ class _Caches:
         return frozenset(number for number, (before, after) in counts if after <= before)
 
 
+@dataclass
 class _Judge:
-    def __init__(
-        self,
-        history: History,
-        windows: Windows,
-        chosen: Sequence[Window],
-        per_window: int,
-        caches: _Caches,
-        min_bytes: int,
-    ) -> None:
-        self._history, self._windows, self._chosen = history, windows, chosen
-        self._per_window, self._caches, self._min_bytes = per_window, caches, min_bytes
-        self._devices = history.at(chosen[-1].end if chosen else history.info.end)
+    history: History
+    windows: Windows
+    chosen: Sequence[Window]
+    per_window: int
+    caches: _Caches
+    min_bytes: int
 
-    def line(self, level: _Level) -> LeakFinding:
+    def __post_init__(self) -> None:
+        self.devices = self.history.at(
+            self.chosen[-1].end if self.chosen else self.history.info.end
+        )
+
+    def line(self, level: LowWater) -> LeakFinding:
         line, marks = level.line, level.marks
         judged = second_half(marks)
         steps, rises = len(judged) - 1, _rises(judged)
-        least = max(1, self._min_bytes)
+        least = max(1, self.min_bytes)
         cached = self._is_cached(line, level.devices[0], marks)
         grown, held = judged[-1] - judged[0], judged[-1]
         verdict, evidence = LeakVerdict.STEADY, "its low-water mark does not grow"
@@ -389,7 +250,7 @@ class _Judge:
             verdict = LeakVerdict.WARM_UP
             evidence = f"it rose at first, and not in the last {steps} {self._unit}"
         per = (
-            grown / steps / self._per_window
+            grown / steps / self.per_window
             if verdict in (LeakVerdict.LEAK, LeakVerdict.CACHE)
             else None
         )
@@ -412,30 +273,30 @@ class _Judge:
         late = (*second_half(marks), end)
         falls = any(after < before for before, after in pairwise(late))
         again = _rises((*marks, end)) > 1 and late[-1] - late[0] >= least
-        return self._windows.by == "window" and again and not falls
+        return self.windows.by == "window" and again and not falls
 
     @property
     def _unit(self) -> str:
-        if self._windows.by == "window":
+        if self.windows.by == "window":
             return "steps between parts"
-        return f"steps of {self._per_window} iterations" if self._per_window > 1 else "iterations"
+        return f"steps of {self.per_window} iterations" if self.per_window > 1 else "iterations"
 
     def _confidence(self, steps: int, rises: int) -> str:
         """High for many real iterations without an exception."""
         clear = rises in (0, steps)
-        if self._windows.repeats and steps >= MANY_STEPS and clear:
+        if self.windows.repeats and steps >= MANY_STEPS and clear:
             return "high"
-        return "medium" if self._windows.repeats or clear else "low"
+        return "medium" if self.windows.repeats or clear else "low"
 
     def _is_cached(self, line: ProcessLine, device: str, marks: Sequence[int]) -> bool:
         """Kernel binaries always; L1_SMALL, where programs keep tables, if the number of programs grows as well."""
         if (line.op or line.site or "").endswith(BINARIES):
             return True
-        kernels = self._caches.kernels.get(device, [])[-len(marks) :]
+        kernels = self.caches.kernels.get(device, [])[-len(marks) :]
         return line.kind == "L1_SMALL" and is_growth(second_half(kernels))
 
     def _until_full(self, device: str, kind: str, per: float | None) -> int | None:
-        found = self._devices.device(device)
+        found = self.devices.device(device)
         if not per or found is None:
             return None
         free = _free(found, kind)
@@ -443,15 +304,14 @@ class _Judge:
 
     def program_caches(self) -> Iterator[LeakFinding]:
         """Program caches that grow like a leak; what their programs hold stays until they are cleared."""
-        same: dict[tuple[int, ...], list[str]] = defaultdict(list)
-        for device, kernels in self._caches.kernels.items():
-            if len(second_half(kernels)) > LEAST_STEPS and is_growth(second_half(kernels)):
-                same[tuple(kernels)].append(device)
-        for numbers, devices in same.items():
+        same = together((tuple(numbers), one) for one, numbers in self.caches.kernels.items())
+        for numbers, devices in same:
             judged = second_half(numbers)
+            if len(judged) <= LEAST_STEPS or not is_growth(judged):
+                continue
             steps, rises = len(judged) - 1, _rises(judged)
-            beside = second_half(self._caches.binaries.get(devices[0], ()))
-            grown = (beside[-1] - beside[0]) / steps / self._per_window if beside else None
+            beside = second_half(self.caches.binaries.get(devices[0], ()))
+            grown = (beside[-1] - beside[0]) / steps / self.per_window if beside else None
             text = (
                 f"kernels of cached programs: {judged[0]:,}, then {judged[-1]:,}; more in {rises} of the"
                 f" {steps} {self._unit} {_judged_part(numbers)}. A new shape or argument makes a new program"
@@ -460,7 +320,7 @@ class _Judge:
             yield LeakFinding(
                 LeakVerdict.CACHE,
                 ProcessLine(0, None, PROGRAMS, None, None),
-                tuple(sorted(devices)),
+                devices,
                 numbers,
                 beside[-1] if beside else None,
                 steps,

@@ -291,9 +291,8 @@ def _begun(feed: ServerFeed | LocalFeed) -> _Kept:
 
 class Ended(NamedTuple):
     snapshot: Snapshot  # its buffers are those that were never freed
-    ended_ns: Mapping[
-        int, int | None
-    ]  # by pid, including those that freed everything; None: unknown
+    # By pid, including those that freed everything; None: unknown.
+    ended_ns: Mapping[int, int | None]
     killed: frozenset[int] = frozenset()  # pids; the others reported their end
 
 

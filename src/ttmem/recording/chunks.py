@@ -28,9 +28,8 @@ from ttmem.recording.format import (
 )
 from ttmem.text import printable
 
-KEPT = (
-    1 << 20
-)  # entries of each column of the index in memory; a quiet host writes 2 to 5 chunks a second, for weeks
+# Entries of each column of the index in memory; a quiet host writes 2 to 5 chunks a second, for weeks.
+KEPT = 1 << 20
 MAX_DAMAGES = 1000
 MAX_STATE = 1 << 29  # bytes of one chunk with its continuations
 # Of documents, which take 20 times as much memory. The context of a server with 4,096 connections and 64 processes on

@@ -18,6 +18,7 @@ from bisect import bisect_right
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from datetime import datetime, timezone
 from itertools import accumulate
 from typing import Any, NamedTuple, Protocol
 
@@ -378,8 +379,6 @@ class FlightRecorder:
 
 def _stamp(time_ns: int) -> str:
     """20261118T140530.250Z: names sort by time."""
-    from datetime import datetime, timezone
-
     moment = datetime.fromtimestamp(time_ns // 10**6 / 1000, timezone.utc)
     return f"{moment:%Y%m%dT%H%M%S}.{moment.microsecond // 1000:03}Z"
 

@@ -12,6 +12,7 @@ from ttmem._native import reached
 from ttmem.clock import LATEST_NS
 from ttmem.events import EVENT_SIZE
 from ttmem.events.record import BLANK, NO_POSITION, UPPER_FLAGS, Control, of_source
+from ttmem.ledger.context import title
 from ttmem.recording.chunks import Chunks, Damage, FileSource, Source
 from ttmem.recording.context import Told
 from ttmem.recording.format import VERSION, BadChunk, ChunkType, numbered, runs, to_document
@@ -31,15 +32,12 @@ class RecordedProcess:
     command: str | None  # None in a confidential recording
     strings: Mapping[int, str] = field(default_factory=dict, repr=False)  # names, sites, phases
     devices: Mapping[int, str] = field(default_factory=dict)  # logical id -> unique id
-    messages: Mapping[int, str] = field(
-        default_factory=dict, repr=False
-    )  # of failed allocations, by time; only for snapshots
+    # Of failed allocations, by time; only for snapshots.
+    messages: Mapping[int, str] = field(default_factory=dict, repr=False)
 
     @property
     def title(self) -> str:
         """For sentences: 'pid 42 (python model.py)', without the command if the recording is confidential."""
-        from ttmem.ledger.context import title
-
         return title(self.pid, self.command) if self.command else f"pid {self.pid}"
 
 
@@ -53,9 +51,8 @@ class Batch(NamedTuple):
     process: RecordedProcess
     arrived_ns: int
     events: memoryview
-    source_position: (
-        int | None
-    )  # of the first event; None: entries of a live table, not events as they happened
+    # Of the first event; None: entries of a live table, not events as they happened.
+    source_position: int | None
 
 
 class Marker(NamedTuple):
@@ -76,9 +73,8 @@ class Info:
     name: str
     bytes: int
     version: int
-    recorded: Mapping[
-        str, Any
-    ]  # host, boot id, user, command, version of ttmem, whether it is confidential
+    # Host, boot id, user, command, version of ttmem, whether it is confidential.
+    recorded: Mapping[str, Any]
     started_ns: int
     ended_ns: int
     first: int  # journal positions

@@ -46,15 +46,11 @@ class Replay:
         for at, data in self._records(self.position, position):
             if at != self.position:
                 return  # a gap
-            try:
-                self.position += self.ledger.replay(data)
-                self._read = at + len(data) // EVENT_SIZE
-            except ValueError:
-                # The ledger has applied a part of the chunk, and nobody knows how much.
-                self.position = -1
+            if not self._advance(data):
                 if at < position:
                     self.go_to(at)
                 return
+            self._read = at + len(data) // EVENT_SIZE
 
     def reaches(self, position: int) -> bool:
         """Whether it has arrived, where it was told to go: no record before it is missing."""
@@ -143,6 +139,7 @@ class Replay:
         return (self.position if self.position >= 0 else at), highest
 
     def _advance(self, data: bytes) -> bool:
+        """False: the ledger has applied a part of the chunk, and nobody knows how much."""
         try:
             self.position += self.ledger.replay(data)
         except ValueError:

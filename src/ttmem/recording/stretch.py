@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ttmem.events import Amounts, MemoryKind
 from ttmem.recording.reader import RecordedProcess
-from ttmem.wire.rows import BufferChangeRow, FindingRow, TotalsRow, flat_rows
+from ttmem.wire.rows import BufferChangeRow, FindingCode, FindingRow, TotalsRow, flat_rows
 
 
 class Totals(NamedTuple):
@@ -208,8 +208,6 @@ class Stretch:
 
         An index that was reused in this stretch stands for all of its processes.
         """
-        from ttmem.wire.rows import FindingCode
-
         for row in flat_rows(FindingRow, self._changes.findings):
             serials = {serial for _, index, serial in self._changes.opened if index == row.process}
             if row.process in self._accounts or not serials:
