@@ -10,7 +10,7 @@ from contextlib import closing
 from pathlib import Path
 
 from tests.probe.watched import Watched
-from ttmem.feeds.past import never_freed
+from ttmem.feeds.ended import never_freed
 from ttmem.sources.probe.cleanup import remove_expired
 from ttmem.sources.probe.watcher import ProbeWatcher
 

@@ -13,7 +13,7 @@ from tests.probe.watched import Watched
 from tests.web.decoded import ask
 from ttmem.commands import main
 from ttmem.events import Event, Flag, MemoryKind, Op
-from ttmem.feeds.past import never_freed, never_freed_in, of_ended
+from ttmem.feeds.ended import never_freed, never_freed_in, of_ended
 from ttmem.recording import Recording
 from ttmem.recording.unfreed import never_freed as unfreed
 

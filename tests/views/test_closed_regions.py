@@ -76,7 +76,7 @@ def test_regions_that_are_there_are_not_denied(closed: str) -> None:
 def test_what_the_dump_may_not_read_of_ended_processes_is_its_own_remark(closed: str) -> None:
     """A server knows the live ones only; the regions of the ended are read by the dump itself."""
     found = (
-        "from ttmem.feeds.past import never_freed\nprint(never_freed().snapshot.remarks[0].text)"
+        "from ttmem.feeds.ended import never_freed\nprint(never_freed().snapshot.remarks[0].text)"
     )
 
     assert PROBES in plain_python(found, TTMEM_SHM=closed).stdout

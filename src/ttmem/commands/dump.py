@@ -53,7 +53,7 @@ from ttmem.views.selection import NotThere, select
 from ttmem.views.terminal import as_json
 
 if TYPE_CHECKING:
-    from ttmem.feeds.past import Ended
+    from ttmem.feeds.ended import Ended
 
 LATER = "`ttmem run --check-leaks -- COMMAND` judges a run of any length"
 TOP = 10  # rows, or in JSON entries per group
@@ -170,7 +170,7 @@ def _ended(options: argparse.Namespace) -> Ended | None:
     """None if the command line names a server, which is then the only source."""
     if options.socket:
         return None
-    from ttmem.feeds.past import never_freed, never_freed_in
+    from ttmem.feeds.ended import never_freed, never_freed_in
 
     if options.file is not None:
         from ttmem.recording import Recording

@@ -9,10 +9,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ttmem.feeds.ended import of_ended
     from ttmem.feeds.feed import Feed, idle_host
     from ttmem.feeds.local_feed import LocalFeed
     from ttmem.feeds.opening import HostFeed, open_feed
-    from ttmem.feeds.past import PastFeed, of_ended, recorded
+    from ttmem.feeds.past import PastFeed, recorded
     from ttmem.feeds.recording_feed import RecordingFeed
     from ttmem.feeds.server_feed import ServerFeed
 
@@ -38,7 +39,7 @@ _HOMES = {
     "ServerFeed": "server_feed",
     "idle_host": "feed",
     "open_feed": "opening",
-    "of_ended": "past",
+    "of_ended": "ended",
     "recorded": "past",
 }
 

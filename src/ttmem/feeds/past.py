@@ -1,24 +1,18 @@
-"""The recent past of a live feed, recorded in memory; and what processes that have ended never freed."""
+"""The recent past of a live feed, recorded in memory."""
 
 from __future__ import annotations
 
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
 from contextlib import closing
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from ttmem.clock import now_ns
 from ttmem.errors import NothingToRead, Refused
-from ttmem.events import EVENT_SIZE, Amounts, Op
-from ttmem.fast_dataclasses import replace
-from ttmem.feeds.feed import Feed, checked
+from ttmem.feeds.feed import Feed
 from ttmem.feeds.opening import HostFeed
 from ttmem.feeds.server_feed import ServerFeed
-from ttmem.snapshots import Anomaly, Buffer, Process, Question, Snapshot
-from ttmem.version import __version__
+from ttmem.snapshots import Question, Snapshot
 
 if TYPE_CHECKING:  # loaded after the first screen of a monitor
     from ttmem.feeds.local_feed import LocalFeed
@@ -72,30 +66,6 @@ def recorded(
         feed.poll()
         recorder.close()
     return Recording(MemorySource(memory))
-
-
-def of_ended(pid: int, shm: str | None = None) -> Recording | None:
-    """Everything a watched process did before it ended, from its region; None if the region is incomplete.
-
-    It is complete for a minute if the process made no more events than the ring holds, and for an hour if it made at
-    most 16,384 (`compact.MOST_EVENTS`).
-    """
-    from ttmem.feeds.local_feed import LocalFeed
-    from ttmem.recording import Recording
-    from ttmem.recording.memory import ChunkMemory, MemorySource
-
-    memory = ChunkMemory()
-    with closing(LocalFeed(shm, wanted=lambda region: region.facts.pid == pid)) as feed:
-        recorder = feed.remember(memory)
-        feed.poll()
-        recorder.close()
-    recording = Recording(MemorySource(memory))
-    told, listed = False, False  # events as they happened, not entries of the live table
-    for batch in recording.batches():
-        allocates = Op.ALLOC in bytes(batch.events[::EVENT_SIZE])
-        told |= batch.source_position is not None
-        listed |= batch.source_position is None and allocates
-    return recording if told and not listed else None
 
 
 class _Kept(ABC):
@@ -287,111 +257,3 @@ class PastFeed(Feed):
 
 def _begun(feed: ServerFeed | LocalFeed) -> _Kept:
     return _ServerMemory(feed) if isinstance(feed, ServerFeed) else _LocalMemory(feed)
-
-
-class Ended(NamedTuple):
-    snapshot: Snapshot  # its buffers are those that were never freed
-    # By pid, including those that freed everything; None: unknown.
-    ended_ns: Mapping[int, int | None]
-    killed: frozenset[int] = frozenset()  # pids; the others reported their end
-
-
-def never_freed(folder: str | None = None, detail: Iterable[str] = ()) -> Ended | None:
-    """What ended processes never freed; None if none has ended.
-
-    The remarks of the snapshot name regions that cannot be read. A region is kept for an hour, until `ttmem clean`, or
-    until a new `ttmem run` needs the space.
-    """
-    # Imported here, because querying a server needs neither ledger nor native code.
-    from ttmem.ledger import Books
-    from ttmem.sources.probe.ended import ended_processes, unreadable_regions
-    from ttmem.sources.shm import probe_directory
-
-    books = Books()
-    now = now_ns()
-    place = probe_directory(folder)
-    closed = unreadable_regions(place)
-    told = list(ended_processes(place, closed))
-    if not told and not closed:
-        return None
-    books.probed.take([ended.news for ended in told], now)
-    snapshot = books.snapshot(now, {"ttmem": __version__, "shared_memory": place})
-    snapshot = replace(
-        snapshot,
-        processes=tuple(
-            _ended(process) for process in snapshot.processes if process.devices or process.overflow
-        ),
-        remarks=(
-            *(Anomaly(remark.kind, remark.text, remark.pid, remark.bytes) for remark in closed),
-            *(_full(ended.news.facts.pid) for ended in told if ended.news.table_full),
-        ),
-    )
-    return Ended(
-        books.details(Question(checked(detail))).add_all(snapshot),
-        {ended.news.facts.pid: ended.ended_ns for ended in told},
-        frozenset(ended.news.facts.pid for ended in told if not ended.in_order),
-    )
-
-
-def never_freed_in(recording: Recording, at: str | float = "end") -> Ended | None:
-    """What the processes of a recording that had ended at that instant never freed; None if none had."""
-    from ttmem.recording.unfreed import never_freed as ends_of_unfreed
-
-    instant = recording.instant(at)
-    markers = (one for one in recording.markers if one.position < instant.position)
-    ended = {one.pid: one.time_ns for one in markers if one.kind == "end" and one.pid is not None}
-    if not ended:
-        return None
-    buffers = tuple(
-        Buffer(
-            change.origin.process.pid,
-            change.device,
-            change.kind,
-            change.id,
-            change.address,
-            change.requested,
-            change.reserved,
-            time_ns=change.since_ns,
-            name=change.origin.op,
-            site=change.origin.site,
-            phase=change.origin.phase,
-        )
-        for change in ends_of_unfreed(recording, instant.position)
-    )
-    held: dict[int, Counter[tuple[str, str]]] = defaultdict(Counter)
-    for one in buffers:
-        held[one.pid or 0][one.device or "", one.kind.lower()] += one.held
-    known = {one.pid: one for one in recording.processes}
-    processes = tuple(
-        Process(
-            pid,
-            None,
-            known[pid].user if pid in known else None,
-            known[pid].command if pid in known else None,
-            alive=False,
-            sources=("recording",),
-            connected=False,
-            devices={
-                device: Amounts(**{kind: sums[one, kind] for one, kind in sums if one == device})
-                for device in dict.fromkeys(device for device, _ in sums)
-            },
-        )
-        for pid, sums in sorted(held.items())
-    )
-    snapshot = recording.snapshot(instant, Question()).without_details()
-    return Ended(
-        replace(snapshot, processes=processes, left_behind=(), remarks=(), buffers=buffers),
-        ended,
-    )
-
-
-def _full(pid: int) -> Anomaly:
-    text = (
-        f"pid {pid}: its probe's table was full for a while: there may be more that was never freed"
-        " (`ttmem run --live` enlarges it)"
-    )
-    return Anomaly("probe_table", text, pid)
-
-
-def _ended(process: Process) -> Process:
-    return replace(process, alive=False, start_time_ns=None)
