@@ -38,13 +38,10 @@ def _failures(recording: Recording) -> list[_Failed]:
         for batch in recording.batches(start, marker.position + 1):
             failed = _last(batch, marker.position)
             if failed is not None:
-                known = found.setdefault(_key(failed), failed)
+                key = failed.process.serial, failed.event.time, failed.event.id
+                known = found.setdefault(key, failed)
                 known.chips.append(failed.event.device)
     return list(found.values())
-
-
-def _key(failed: _Failed) -> tuple[int, int, int]:
-    return failed.process.serial, failed.event.time, failed.event.id
 
 
 def _last(batch: Batch, position: int) -> _Failed | None:

@@ -44,14 +44,11 @@ def changes(before: Context | None, now: Context) -> Document:
     }
     gone = old.keys() - {one.index for one in now.processes}
     processes.update({str(index): None for index in gone})
-    rest: dict[str, Any] = {
-        name: [write(one) for one in getattr(now, name)]
-        for name in _LISTS
-        if before is None or getattr(before, name) != getattr(now, name)
-    }
-    for name in _PLAIN:
-        if before is None or getattr(before, name) != getattr(now, name):
-            rest[name] = getattr(now, name)
+    rest: dict[str, Any] = {}
+    for name in (*_LISTS, *_PLAIN):
+        value = getattr(now, name)
+        if before is None or getattr(before, name) != value:
+            rest[name] = [write(one) for one in value] if name in _LISTS else value
     if before is None or [*old] != [one.index for one in now.processes]:
         rest["order"] = [one.index for one in now.processes]
     found = {"devices": devices, "processes": processes, "rest": rest}

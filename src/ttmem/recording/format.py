@@ -235,19 +235,14 @@ def decode(header: Header, stored: bytes) -> bytes:
             raise BadChunk(f"its payload cannot be decompressed ({problem})") from None
     if len(payload) != header.raw:
         raise BadChunk(f"its payload does not have the {header.raw:,} bytes of its header")
-    return _journal(from_planes(payload)) if header.type == ChunkType.RECORDS else payload
-
-
-def _journal(records: bytes) -> bytes:
+    if header.type != ChunkType.RECORDS:
+        return payload
+    records = transposed(payload, max(1, len(payload) // EVENT_SIZE))
     try:
         reached(records, 0)
     except ValueError as problem:
         raise BadChunk(f"its records are no journal ({problem})") from None
     return records
-
-
-def from_planes(payload: bytes) -> bytes:
-    return transposed(payload, max(1, len(payload) // EVENT_SIZE))
 
 
 def to_document(payload: bytes) -> Any:

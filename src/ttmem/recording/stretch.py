@@ -135,10 +135,11 @@ class Stretch:
     @property
     def ended_ns(self) -> int:
         """The latest time in it. Control records may have no time, and clocks may lag: time never goes back."""
-        times = memoryview(self._changes.totals).cast("Q")[
-            TotalsRow._fields.index("time") :: len(TotalsRow._fields)
-        ]
-        return max(self._time, max(times, default=0))
+        return max(self._time, max(self._column("time"), default=0))
+
+    def _column(self, name: str) -> memoryview:
+        words = memoryview(self._changes.totals).cast("Q")
+        return words[TotalsRow._fields.index(name) :: len(TotalsRow._fields)]
 
     def totals(self) -> Iterator[Totals]:
         """In the order of the records."""
@@ -148,8 +149,7 @@ class Stretch:
 
     def columns(self) -> TotalsColumns:
         """The same as `totals`."""
-        words, width = memoryview(self._changes.totals).cast("Q"), len(TotalsRow._fields)
-        columns = [array("Q", words[at::width].tobytes()) for at in range(width)]
+        columns = [array("Q", self._column(name).tobytes()) for name in TotalsRow._fields]
         columns[0] = array("Q", map(self.first.__add__, columns[0]))
         columns[1] = array("Q", accumulate(columns[1], max, initial=self._time))[1:]
         names = self._names.all_at(columns[2], columns[0])
@@ -162,25 +162,27 @@ class Stretch:
 
     def highest(self, memory: str) -> tuple[int, int]:
         """(position after the record, bytes) of the most that one device held of a kind, or of `l1_used`."""
-        words = memoryview(self._changes.totals).cast("Q")
         kinds = ("l1", "l1_small", "cb") if memory == "l1_used" else (memory,)
-        columns = (words[TotalsRow._fields.index(kind) :: len(TotalsRow._fields)] for kind in kinds)
-        amounts = [*map(sum, zip(*columns, strict=True))]
+        amounts = [*map(sum, zip(*map(self._column, kinds), strict=True))]
         most = max(amounts, default=0)
-        record = words[amounts.index(most) * len(TotalsRow._fields)] if most else 0
+        record = self._column("record")[amounts.index(most)] if most else 0
         return min(self.first + record + 1, self.end), most
 
     def buffers(self) -> Iterator[BufferChange]:
         """In the order of the records."""
         time, names, first, kinds = self._time, self._names, self.first, _KINDS
+        accounts, opened = dict(self._accounts), [*reversed(self._changes.opened)]
         origins: dict[tuple[int, ...], AllocatedBy] = {}
-        for row, serial in _with_serials(self._changes, dict(self._accounts)):
-            record, at, begins, _, index, kind, id_, size, reserved, address, since, *key = row
+        for row in flat_rows(BufferChangeRow, self._changes.buffers):
+            record, at, begins, by, index, kind, id_, size, reserved, address, since, *key = row
+            while opened and opened[-1][0] <= record:
+                _, account, serial = opened.pop()
+                accounts[account] = serial
             time = max(time, at)
             device = names.at(index, first + record)
             if device is None or kind not in kinds:
                 continue
-            known = (serial, *key)
+            known = (accounts.get(by, 0), *key)
             origin = origins.get(known)
             if origin is None:
                 origin = origins[known] = self._origin(*known)
@@ -214,15 +216,3 @@ class Stretch:
                 serials.add(self._accounts.get(row.process, 0))
             for serial in serials:
                 yield serial, FindingCode(row.anomaly).name.lower()
-
-
-def _with_serials(
-    changes: Logged, accounts: dict[int, int]
-) -> Iterator[tuple[tuple[int, ...], int]]:
-    opened = list(reversed(changes.opened))
-    rows: Iterable[BufferChangeRow] = flat_rows(BufferChangeRow, changes.buffers)
-    for row in rows:
-        while opened and opened[-1][0] <= row.record:
-            _, index, serial = opened.pop()
-            accounts[index] = serial
-        yield row, accounts.get(row.process, 0)
