@@ -15,7 +15,6 @@ from ttmem.commands import main
 from ttmem.events import Event, Flag, MemoryKind, Op
 from ttmem.feeds.ended import never_freed, never_freed_in, of_ended
 from ttmem.recording import Recording
-from ttmem.recording.unfreed import never_freed as unfreed
 
 MIB = 1 << 20
 
@@ -103,7 +102,7 @@ def test_the_region_of_a_process_and_its_recording_say_the_same(
 
     assert recording is not None
     with recording:
-        ended = {(one.device, one.id) for one in unfreed(recording)}
+        ended = {(one.device, one.id) for one in recording.never_freed()}
     assert ended == {(one.device, one.id) for one in region.snapshot.buffers or ()}
     assert len(ended) == 4
 

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from ttmem.analysis.history import History, Window
-from ttmem.recording.unfreed import freed_with_device
 
 T = TypeVar("T")
 LEAST_STEPS = 4  # from one window to the next; with fewer there is no verdict
@@ -60,7 +59,7 @@ class LowWaterMarks:
         level: dict[tuple[ProcessLine, str], int] = defaultdict(int)
         lowest: dict[tuple[ProcessLine, str], int] = {}
         ends = {(marker.pid, marker.position) for marker in history.markers if marker.kind == "end"}
-        with_device = {at for _, at in freed_with_device(history.recording, history.info.end)}
+        with_device = {at for _, at in history.recording.freed_with_device(history.info.end)}
         probed = history.recording.probed()
         at = 0  # the current window
         for change in history.buffers():

@@ -88,8 +88,6 @@ def never_freed(folder: str | None = None, detail: Iterable[str] = ()) -> Ended 
 
 def never_freed_in(recording: Recording, at: str | float = "end") -> Ended | None:
     """What the processes of a recording that had ended at that instant never freed; None if none had."""
-    from ttmem.recording import unfreed
-
     instant = recording.instant(at)
     markers = (one for one in recording.markers if one.position < instant.position)
     ended = {one.pid: one.time_ns for one in markers if one.kind == "end" and one.pid is not None}
@@ -109,7 +107,7 @@ def never_freed_in(recording: Recording, at: str | float = "end") -> Ended | Non
             site=change.origin.site,
             phase=change.origin.phase,
         )
-        for change in unfreed.never_freed(recording, instant.position)
+        for change in recording.never_freed(instant.position)
     )
     held: dict[int, dict[str, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
     for one in buffers:

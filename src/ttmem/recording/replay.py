@@ -11,17 +11,18 @@ from typing import Any
 
 from ttmem.clock import LATEST_NS
 from ttmem.errors import BadInput
-from ttmem.events import EVENT_SIZE, Amounts
-from ttmem.events.record import Control
+from ttmem.events import EVENT_SIZE, Amounts, Event, Flag, Op
+from ttmem.events.record import Control, places
 from ttmem.ledger.journal import JournaledLedger
 from ttmem.recording.chunks import Chunks, Source
 from ttmem.recording.context import CountedReading
 from ttmem.recording.format import MASK_RECORDS, BadChunk, ChunkType, numbered, runs
 from ttmem.recording.reader import Reader
-from ttmem.recording.stretch import Logged, Stretch, Totals, UniqueIds
+from ttmem.recording.stretch import BufferChange, Logged, Stretch, Totals, UniqueIds
 from ttmem.wire.rows import BufferChangeRow, BufferRow, DeviceRow, flat_rows, grouped_rows, packed
 
 SAMPLED = ("dram", "l1", "l1_small", "trace", "cb", "l1_used")  # in a sample, after its time
+LOWER_FLAGS = 2  # offset in an event
 Records = Callable[[int, int], Iterator[tuple[int, bytes]]]  # as `Recording.records`
 
 
@@ -225,6 +226,39 @@ class Changes(Reader):
         """
         for stretch in self.stretches(first, last):
             yield from stretch.totals()
+
+    def never_freed(self, end: int | None = None) -> Iterator[BufferChange]:
+        """What programs never freed: the end of each buffer that went away with its device or its process.
+
+        Of the processes that had ended before the position `end`. Only the part in which there are any is replayed.
+        """
+        last = self._chunks.end if end is None else end
+        ends = [one for one in self.markers if one.kind == "end" and one.position < last]
+        if not ends:
+            return
+        ended = {one.pid: one.position for one in ends}
+        with_process = {(one.pid, one.position) for one in ends}
+        with_device = {
+            position
+            for pid, position in self.freed_with_device(last)
+            if position < ended.get(pid, -1)
+        }
+        first = min([*with_device, *(position for _, position in with_process)])
+        for stretch in self.stretches(first, last):
+            for change in stretch.buffers():
+                by_process = (change.origin.process.pid, change.position) in with_process
+                if not change.begins and (by_process or change.position in with_device):
+                    yield change
+
+    def freed_with_device(self, last: int) -> Iterator[tuple[int, int]]:
+        """(pid, position) of the frees that closing a device did."""
+        for batch in self.batches(last=last):
+            events = bytes(batch.events)
+            if max(events[LOWER_FLAGS::EVENT_SIZE], default=0) < Flag.WITH_DEVICE:
+                continue
+            for number in places(events, Op.FREE):
+                if Event.unpack(events, number * EVENT_SIZE).is_freed_with_device:
+                    yield batch.process.pid, batch.position + number
 
     def _indices(self, position: int) -> dict[int, int]:
         """The serial numbers of accounts by their ledger index at a position."""

@@ -17,7 +17,6 @@ from typing import NamedTuple
 
 from ttmem.analysis.history import History
 from ttmem.recording import AllocatedBy, BufferChange
-from ttmem.recording.unfreed import never_freed
 from ttmem.sizes import several
 from ttmem.web.payload import UNKNOWN, Table, table
 
@@ -142,7 +141,7 @@ class Lives:
             set()
         )  # rows of buffers that ended with their device or process
         self._impossible = 0  # buffers whose address no memory has
-        self._unfreed = {_ended(change) for change in never_freed(history.recording)}
+        self._unfreed = {_ended(change) for change in history.recording.never_freed()}
         for stretch in history.recording.stretches():
             progress(stretch.first)
             totals, changes = list(stretch.totals()), list(stretch.buffers())
