@@ -10,7 +10,6 @@ from ttmem.ledger import Books, ProcessRecord
 from ttmem.procfs import ProcessFacts
 from ttmem.recording import Instant, Recording
 from ttmem.recording.memory import PARTS, ChunkMemory, MemoryRecorder, MemorySource
-from ttmem.recording.recorder import described
 from ttmem.snapshots import DETAILS, Question, to_json
 
 MOST = 512 << 10
@@ -46,7 +45,7 @@ def _work(books: Books, process: ProcessRecord, first: int, chance: Random) -> N
 def test_memory_is_bounded_and_what_is_left_equals_what_was_shown() -> None:
     books, process = _books()
     memory, chance = ChunkMemory(MOST), Random(1)
-    recorder = MemoryRecorder(books, memory, described())
+    recorder = MemoryRecorder(books, memory)
     shown = []
     for number in range(20):
         _work(books, process, 1000 + 8000 * number, chance)
@@ -103,7 +102,7 @@ def test_a_past_in_which_nothing_has_happened_yet_is_its_key_frame() -> None:
     books, process = _books()
     _work(books, process, 1000, Random(1))
     memory = ChunkMemory()
-    recorder = MemoryRecorder(books, memory, described())
+    recorder = MemoryRecorder(books, memory)
     now = now_ns()
 
     recorder.tick(now)

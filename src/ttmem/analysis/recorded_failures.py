@@ -63,7 +63,7 @@ def _last(batch: Batch, position: int) -> _Failed | None:
 def _explained(recording: Recording, failed: _Failed, message: str) -> FailedAllocation:
     process, event = failed.process, failed.event
     chips = tuple(sorted({*failed.chips}))
-    then = recording.snapshot(recording.instant(f"#{failed.position}"), Question(("buffers",)))
+    then = recording.snapshot(recording.after(failed.position), Question(("buffers",)))
     mine = [buffer for buffer in then.buffers or () if buffer.pid == process.pid]
     listed = (shown for shown in then.processes if shown.pid == process.pid)
     sought = next((shown.call_sites for shown in listed), None) is not False

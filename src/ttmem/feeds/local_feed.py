@@ -125,9 +125,8 @@ class LocalFeed(Feed):
     def remember(self, memory: ChunkMemory) -> Recorder:
         """Like `record`, for a caller that also reads what was recorded."""
         from ttmem.recording.memory import MemoryRecorder
-        from ttmem.recording.recorder import described
 
-        self.recorder = MemoryRecorder(self._books, memory, described(), host=self._host)
+        self.recorder = MemoryRecorder(self._books, memory, self._host)
         return self.recorder
 
     def watches(self, pid: int) -> bool:

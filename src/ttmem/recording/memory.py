@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from ttmem.clock import now_ns
 from ttmem.ledger import Books
 from ttmem.recording.format import ChunkType
-from ttmem.recording.recorder import Recorder
+from ttmem.recording.recorder import Recorder, described
 from ttmem.recording.when import SECOND_NS
 
 MOST_BYTES = 256 << 20
@@ -135,14 +135,9 @@ class MemoryRecorder(Recorder):
     """Records books into a memory."""
 
     def __init__(
-        self,
-        books: Books,
-        memory: ChunkMemory,
-        about: Mapping[str, Any],
-        *,
-        host: Mapping[str, Any] | None = None,
+        self, books: Books, memory: ChunkMemory, host: Mapping[str, Any] | None = None
     ) -> None:
-        super().__init__(books, memory, about, host=host)
+        super().__init__(books, memory, described(), host=host)
         self._memory = memory
 
     def tick(self, now: int) -> None:

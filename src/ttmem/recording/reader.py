@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from ttmem._native import reached
@@ -95,7 +96,6 @@ class Reader:
     def __init__(self, source: str | Source) -> None:
         self._chunks = Chunks(FileSource(source) if isinstance(source, str) else source)
         self._known: tuple[tuple[int, int], dict[int, RecordedProcess]] | None = None
-        self._selection: tuple[str, ...] | None = None
         self._all_told = Told()
 
     def close(self) -> None:
@@ -166,30 +166,22 @@ class Reader:
         return min((self._chunks.position(kind, 0) for kind in kinds), default=self._chunks.end)
 
     def _described(self) -> Mapping[str, Any]:
-        if not self._chunks.count(ChunkType.FILE):
-            return {}
-        try:
-            found = to_document(self._chunks.payload(ChunkType.FILE, 0))
-        except BadChunk:
-            return {}
+        first = range(min(1, self._chunks.count(ChunkType.FILE)))
+        found = next(self._documents(ChunkType.FILE, first), None)
         return found if isinstance(found, dict) else {}
 
-    @property
+    @cached_property
     def selection(self) -> tuple[str, ...]:
         """Ids of the devices that were selected; none: all of them."""
-        if self._selection is None:
-            chosen = self._described().get("devices")
-            self._selection = tuple(map(str, chosen)) if isinstance(chosen, list) else ()
-        return self._selection
+        chosen = self._described().get("devices")
+        return tuple(map(str, chosen)) if isinstance(chosen, list) else ()
 
     def verify(self) -> tuple[Damage, ...]:
         """Reads every payload; returns what cannot be used, in the order of the file."""
         for kind in ChunkType:
             for number in range(self._chunks.count(kind)):
-                try:
+                with suppress(BadChunk):  # it is noted
                     self._chunks.payload(kind, number)
-                except BadChunk:
-                    continue  # it is noted
         return tuple(sorted(self._chunks.damages))
 
     @property
@@ -359,13 +351,11 @@ class Reader:
         if number < 0:
             return position
         start = begin = self._chunks.position(ChunkType.RECORDS, number)
-        try:
+        with suppress(BadChunk):
             for run in runs(self._chunks.payload(ChunkType.RECORDS, number)):
                 if start + run.end > position:
                     return min(position, start + run.first - 1)
                 begin = start + run.end
-        except BadChunk:
-            pass
         return min(begin, position)
 
 
