@@ -125,7 +125,7 @@ class Told:
         self.contexts = 0  # that were read
         self.devices: list[tuple[int, int, str]] = []  # (position, ledger index, unique id)
         self.counted: dict[int, dict[str, Any]] = {}  # processes that only counters told of
-        self.readings: list[CountedReading] = []
+        self.readings: list[CountedReading] = []  # that changed something
         self.sources: set[str] = set()
         self.probed: set[int] = set()  # pids
         self.lost: dict[Identity, Lost] = {}
@@ -147,7 +147,8 @@ class Told:
         with suppress(Exception):  # somebody else may have written it
             if rows is not None:
                 held = self._held([read(CounterContext, row) for row in rows])
-                self.readings.append(CountedReading(position, time_ns, held))
+                if held != (self.readings[-1].held if self.readings else {}):
+                    self.readings.append(CountedReading(position, time_ns, held))
 
     def _take_process(self, index: int, process: Mapping[str, Any], initial: bool) -> None:
         pid, sources = process.get("pid"), process.get("sources")
