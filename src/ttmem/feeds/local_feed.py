@@ -113,9 +113,10 @@ class LocalFeed(Feed):
     def record(
         self, sink: Sink, about: Mapping[str, Any], *, confidential: bool = False
     ) -> Recorder:
-        """Records everything that is read from now on; `poll` reads."""
+        """Records what happens from now on, beginning with the present state; `poll` reads."""
         from ttmem.recording.recorder import Recorder
 
+        self.poll()  # what regions still have of the past is no part of the recording
         self._books.watchful = True  # a recording needs all readings of the counters
         self.recorder = Recorder(
             self._books, sink, about, host=self._host, confidential=confidential
