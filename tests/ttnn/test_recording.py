@@ -87,6 +87,32 @@ def test_a_recording_equals_the_live_snapshots_while_the_program_allocates(
     assert len({*idle}) == 1  # nothing happens, and nothing is written
 
 
+def test_a_recording_begins_with_what_is_held_then(machine: Machines, tmp_path: Path) -> None:
+    there = machine("p150")
+    session = start(there)
+    for code in (
+        "l1 = ttnn.L1_MEMORY_CONFIG",
+        "new = lambda rows: ttnn.empty((rows, 1024), ttnn.bfloat16, ttnn.TILE_LAYOUT, device, l1)",
+        "kept, large = new(1024), new(8192)",
+        "ttnn.deallocate(large)",
+    ):
+        session.run(f"{code}\nNone")
+    path = tmp_path / "run.ttmem"
+    feed = LocalFeed(str(there.folder))
+    recorder = feed.record(FileSink(str(path)), described())
+    session.run("more = new(2048)\nNone")
+    feed.poll()
+    recorder.close()
+    feed.close()
+
+    with Recording(str(path)) as recording:
+        held = {
+            when: recording.at(when).devices[0].memory.l1.requested
+            for when in ("start", "peak:l1", "end")
+        }
+        assert held == {"start": 2 << 20, "peak:l1": 6 << 20, "end": 6 << 20}
+
+
 def _shown(*where: object) -> dict[str, Any]:
     """`ttmem ps`, a process of its own."""
     code, out, error = finish("ps", "--json", "--detail", SHOWN, *where)
