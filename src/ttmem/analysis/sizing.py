@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ttmem.analysis.composition import Holder, composition
 from ttmem.analysis.failures import Explanation, explain
 from ttmem.analysis.history import L1_USED, History, Loss, PeakInstant
 from ttmem.analysis.recorded_failures import recorded_failures
-from ttmem.events import MemoryKind
+from ttmem.events import EVENT_SIZE, Event, MemoryKind, Op
 from ttmem.events.runtime_messages import Verdict
 from ttmem.snapshots import Device, Snapshot
 
 TRACE_PAGE = 8192  # of each bank
+RUN_AHEAD = (
+    10_000  # records from the allocation of circular buffers to the dispatch of their program
+)
 L1_ALIGNMENT = 64  # of DRAM on Blackhole; on Wormhole it is 32
 SEEN_ONLY = "other batch sizes, sequence lengths and inputs than those of this run"
 HOLD_LESS = (
@@ -193,14 +197,13 @@ def _worker_l1(
         return _unknown(name, unit, "the banks of the device are not recorded")
     if peak is None:
         return _unknown(name, unit, "no L1 was used")
-    then = history.at(peak.position, "cores")
-    now = then.device(device.unique_id)
-    sets = (then.cores or {}).get(device.unique_id, ())
-    if now is None or (now.memory.cb.used and not sets):
+    then = _l1_of_a_core(history, peak.position, device, number)
+    # The peak may be reached by the circular buffers of a program that has not run yet.
+    run = _next_run(history, peak.position, device)
+    at_run = then if run is None else _l1_of_a_core(history, run, device, number)
+    if then is None or at_run is None:
         return _unknown(name, unit, "which cores circular buffers lie on is not recorded")
-    highest = max((core_set.cached for core_set in sets), default=0)
-    running = highest if now.memory.cb.resident is None else _fullest_core(then, device)
-    buffers = -(-now.memory.l1.held // number)
+    buffers, running, highest = max(then, at_run, key=lambda one: one.buffers + one.running)
     available = size + reserved
     peak_needs = running + buffers + reserved
     if worst := _worst_in_l1(failed, device):
@@ -219,6 +222,37 @@ def _worker_l1(
     room = max(reserved, small.advised or 0)
     advised = min(_up((highest + buffers) * (1 + margin) + room, L1_ALIGNMENT), available)
     return Advice(name, unit, available, observed, False, advised, missing)
+
+
+class _CoreL1(NamedTuple):
+    """Bytes of L1 on a core at an instant."""
+
+    buffers: int
+    running: int  # circular buffers of the program that ran last there, on the core that has most
+    cached: int  # those of all cached programs, likewise
+
+
+def _l1_of_a_core(history: History, position: int, device: Device, banks: int) -> _CoreL1 | None:
+    """None: which cores circular buffers lie on is unknown."""
+    then = history.at(position, "cores")
+    now = then.device(device.unique_id)
+    sets = (then.cores or {}).get(device.unique_id, ())
+    if now is None or (now.memory.cb.used and not sets):
+        return None
+    cached = max((core_set.cached for core_set in sets), default=0)
+    running = cached if now.memory.cb.resident is None else _fullest_core(then, device)
+    return _CoreL1(-(-now.memory.l1.held // banks), running, cached)
+
+
+def _next_run(history: History, position: int, device: Device) -> int | None:
+    """The position after the next dispatch of a program on the device; None if none is near."""
+    for batch in history.recording.batches(position, position + RUN_AHEAD):
+        for at in range(0, len(batch.events), EVENT_SIZE):
+            event = Event.unpack(batch.events, at)
+            on = batch.process.devices.get(event.device)
+            if event.op == Op.PROGRAM_DISPATCH and on == device.unique_id:
+                return batch.position + at // EVENT_SIZE + 1
+    return None
 
 
 def _fullest_core(then: Snapshot, device: Device) -> int:
