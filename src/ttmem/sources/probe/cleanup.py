@@ -35,7 +35,6 @@ from ttmem.sources.probe.reader import RegionReader
 from ttmem.sources.probe.region import ProbeRegion
 from ttmem.sources.probe.region_file import U64, BadRegion, find_regions
 from ttmem.sources.probe.ring import PIECE
-from ttmem.sources.probe.tables import whole_records
 
 KEPT_NS = 3_600_000_000_000
 WHOLE_NS = 60_000_000_000  # for readers that still want the events
@@ -231,30 +230,30 @@ def is_compactable(region: ProbeRegion) -> bool:
 
 
 def compacted(region: ProbeRegion) -> bytes:
-    file, (devices, sets, cores, _) = region.file, region.table_counts()
+    devices, sets, cores, _ = region.table_counts()
     entries = b"".join(
-        _records.whole_live(*pair) for pair in file.pieces(Section.LIVE_KEYS, Section.LIVE)
+        _records.whole_live(*pair) for pair in region.pieces(Section.LIVE_KEYS, Section.LIVE)
     )
     keys = [entries[at : at + 8] for at in range(_KEY_AT, len(entries), _ENTRY)]
-    strings = file.word(layout.STRINGS_AT)
+    strings = region.word(layout.STRINGS_AT)
     ring = _needed_events(region)
     contents = {
-        Section.COUNTERS: file.records(Section.COUNTERS, 0, devices * layout.KINDS),
-        Section.ACTIVITY: file.records(Section.ACTIVITY, 0, devices),
+        Section.COUNTERS: region.records(Section.COUNTERS, 0, devices * layout.KINDS),
+        Section.ACTIVITY: region.records(Section.ACTIVITY, 0, devices),
         Section.RING: ring,
         Section.LIVE_KEYS: b"".join(keys),
         Section.LIVE: entries,
-        Section.STRINGS: file.records(Section.STRINGS, 0, strings & 0xFFFFFFFF),
-        Section.TEXT: file.records(Section.TEXT, 0, strings >> 32),
-        Section.DEVICES: file.records(Section.DEVICES, 0, devices),
-        Section.SETS: file.records(Section.SETS, 0, sets),
-        Section.CORES: file.records(Section.CORES, 0, cores),
-        Section.FEATURES: file.records(Section.FEATURES, 0, file.count(Section.FEATURES)),
+        Section.STRINGS: region.records(Section.STRINGS, 0, strings & 0xFFFFFFFF),
+        Section.TEXT: region.records(Section.TEXT, 0, strings >> 32),
+        Section.DEVICES: region.records(Section.DEVICES, 0, devices),
+        Section.SETS: region.records(Section.SETS, 0, sets),
+        Section.CORES: region.records(Section.CORES, 0, cores),
+        Section.FEATURES: region.records(Section.FEATURES, 0, region.count(Section.FEATURES)),
         Section.FAILURES: b"".join(
-            whole_records(file, Section.FAILURES, layout.LARGEST[Section.FAILURES])
+            region.whole_records(Section.FAILURES, layout.LARGEST[Section.FAILURES])
         ),
     }
-    header = bytearray(file.read(0, layout.HEADER_SIZE))
+    header = bytearray(region.read(0, layout.HEADER_SIZE))
     size = layout.HEADER_SIZE
     for section, data in contents.items():
         stride = layout.STRIDES[section]
@@ -271,14 +270,14 @@ def compacted(region: ProbeRegion) -> bytes:
 
 def _needed_events(region: ProbeRegion) -> bytes:
     """The ring, cut to a power of two: all events of a process that left memory, or none."""
-    tickets = region.file.word(layout.TICKETS_AT)
+    tickets = region.word(layout.TICKETS_AT)
     slots = 1 << max(0, tickets - 1).bit_length()
-    if not 0 < slots <= min(MOST_EVENTS, region.file.count(Section.RING)):
+    if not 0 < slots <= min(MOST_EVENTS, region.count(Section.RING)):
         return b""
     buffers = any(entry.type is LiveType.BUFFER for entry in region.live())
     if not buffers and not region.gone_with_device():
         return b""
-    return region.file.records(Section.RING, 0, slots)
+    return region.records(Section.RING, 0, slots)
 
 
 def _last_event_ns(region: ProbeRegion) -> int:

@@ -93,7 +93,7 @@ class RegionFile:
         try:
             status = os.fstat(self._file)
             self.uid, self.key = status.st_uid, (status.st_dev, status.st_ino)
-            self.created_ns = status.st_ctime_ns
+            self.changed_ns = status.st_ctime_ns
             if not stat.S_ISREG(status.st_mode):
                 raise BadRegion(f"{path} is not a plain file")
             if status.st_nlink > 1:  # 0: it was deleted at this moment
