@@ -71,7 +71,7 @@ def _remove_if_expired(path: str, oldest: int) -> None:
     with closing(RegionReader(path)) as reader:
         ended = None if reader.alive() else ended_process(reader)
     if ended is not None and (ended.ended_ns or ended.last_ns) < oldest:
-        remove_own(path, reader.key)
+        remove_own(path, reader.region.key)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from ttmem.events.record import places
 from ttmem.fast_dataclasses import dataclass
 from ttmem.procfs import ProcessFacts, start_time_ns
 from ttmem.sources.containers import Container
-from ttmem.sources.probe.reader import RegionReader
+from ttmem.sources.probe.reader import RegionReader, live_events
 from ttmem.sources.probe.region_file import BadRegion, RegionEntry, TooMuch, find_regions
 from ttmem.sources.probe.ring import closed_with_device
 from ttmem.sources.shm import by_user, closed_file
@@ -106,19 +106,20 @@ def final_news(path: str, container: Container | None = None) -> ProbeNews | Non
 
 
 def ended_process(reader: RegionReader) -> EndedProcess:
+    region = reader.region
     reader.rebuild()
     news = reader.read(ended=True)
     return EndedProcess(
         news=_never_freed(reader, news),
-        ended_ns=reader.ended_ns,
-        last_ns=_last_time(news) or reader.last_event_ns or reader.created_ns,
-        in_order=reader.in_order,
+        ended_ns=region.header().ended_ns,
+        last_ns=_last_time(news) or region.last_event_ns or region.created_ns,
+        in_order=region.in_order(),
     )
 
 
 def _never_freed(reader: RegionReader, news: ProbeNews) -> ProbeNews:
     """Buffers, including those that were there when their device was closed. Programs need not be freed."""
-    losses, gone = reader.losses(), reader.gone_with_device()
+    losses, gone = reader.region.losses(), live_events(reader.region.gone_with_device())
     live = news.live or b""
     left = bytearray()
     for at in places(live, Op.ALLOC):

@@ -140,6 +140,10 @@ class ProbeRegion(RegionTables):
         name = re.escape(os.path.basename(self.path).encode())
         return re.search(rb"/" + name + rb"(?: \(deleted\))?$", mapped, re.MULTILINE) is not None
 
+    def in_order(self) -> bool:
+        """Whether the process itself reported its end."""
+        return self.header().state is RegionState.ENDED
+
     def note_death(self, time_ns: int) -> None:
         """Records when a process died that was killed before it could do so itself."""
         header = self.header()

@@ -189,9 +189,9 @@ class ProbeWatcher:
             reader.close()
             self._ended.add(region)
         else:
-            if not reader.in_order:
+            if not reader.region.in_order():
                 words = partial(final_news, name.path, name.container)
-                ended_ns = reader.ended_ns
+                ended_ns = reader.region.header().ended_ns
                 self._killed[region] = KilledProcess(
                     reader.facts.pid, name.path, words, ended_ns, reader.user
                 )
@@ -210,7 +210,7 @@ class ProbeWatcher:
         replaced = region not in there and any(path == region[0] for path, _ in there)
         try:
             if not alive and now - self._looked_ns < WITNESS_NS:
-                reader.note_death(now)
+                reader.region.note_death(now)
             news = reader.read(replaced or not alive)
         except TooMuch as problem:
             remark = Remark("probe_region", str(problem), reader.facts.pid, path=region[0])
