@@ -12,10 +12,9 @@ from ttmem.clean.slots import DeadRows, DeadSlot, judge_rows
 from ttmem.events import Remark
 from ttmem.procfs import user_name
 from ttmem.sizes import human
-from ttmem.sources.counters.files import CounterFile, counter_files
+from ttmem.sources.counters.files import CounterFile, counter_files, read_counter_file
 from ttmem.sources.counters.proc_scan import scan_proc
 from ttmem.sources.counters.process_states import ProcessStates
-from ttmem.sources.counters.source import read_counter_file
 from ttmem.sources.host import ProbeFacts, probe_facts, surroundings
 from ttmem.sources.owned_files import Changed, Foreign, Key, OpenFile, Use, leased, opened
 from ttmem.sources.socket.knock import SocketState, knock
@@ -170,8 +169,7 @@ class _Judge:
         if isinstance(seen, Remark):
             helps = f"sudo {_command(file.folder)}" if seen.kind == "other_user" else None
             return LeftAlone(file.path, seen.text, helps)
-        contents, region = seen
-        data, key = contents.copy.data, contents.key
+        data, key = seen.data, seen.key
         rows = judge_rows(data, key, self._states, self._scan)
         mappers = self._scan.mapped_by.get(key, frozenset())
         try:
@@ -180,7 +178,7 @@ class _Judge:
         except Changed as problem:
             return _refused(file.path, problem)
         if use is Use.SOMEBODY:
-            return self._clearing(file, key, rows, region.version, len(data), mappers)
+            return self._clearing(file, key, rows, seen.region.version, len(data), mappers)
         doubt = None if use is Use.NOBODY else self._doubt(mappers)
         if doubt is not None:
             return _doubtful(file.path, doubt)
