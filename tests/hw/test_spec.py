@@ -138,8 +138,8 @@ def test_an_unknown_runtime_is_noted_in_the_spec() -> None:
 
 
 def test_a_board_of_ones_own_can_be_described() -> None:
-    own = Board("lab", Arch.WORMHOLE, 1, 0, 0, Dispatch.COL)
-    assert (device_spec(own).board, device_spec(own).grid) == ("lab", (7, 10))
+    spec = device_spec(Board("lab", Arch.WORMHOLE, 1, 0), dispatch=Dispatch.COL)
+    assert (spec.board, spec.grid) == ("lab", (7, 10))
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,8 @@ import pytest
 from tests.patience import wait_until
 from tests.sources.region_writer import Slot, Written
 from ttmem.events import DeviceSample
-from ttmem.hw import Cluster, read_cluster
+from ttmem.hw import device_spec
+from ttmem.hw.descriptor import Cluster, read_cluster
 from ttmem.hw.discovery import Capacities, Descriptors
 from ttmem.hw.umd import Discovery
 from ttmem.sources.counters.proc_scan import ProcScanner
@@ -90,7 +91,7 @@ def test_the_owners_descriptor_comes_first(tmp_path: Path, bare: Capacities) -> 
     cluster = read_cluster(P150X4)
     chip = cluster.by_unique_id(IN_P150X4)
     assert chip is not None
-    assert _found(device) == ("cluster descriptor", "p150", cluster.spec(chip).l1_capacity)
+    assert _found(device) == ("cluster descriptor", "p150", device_spec(chip.board).l1_capacity)
 
 
 def test_a_relative_path_is_the_owners(tmp_path: Path, bare: Capacities) -> None:

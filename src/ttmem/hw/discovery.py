@@ -22,7 +22,7 @@ from ttmem.hw.runtimes import Environment, Environments
 from ttmem.hw.spec import DeviceSpec, device_spec
 
 if TYPE_CHECKING:
-    from ttmem.hw.cluster import Chip, Cluster
+    from ttmem.hw.descriptor import Chip, Cluster
     from ttmem.hw.umd import Discovery
 
 _MAX_KNOWN = 1024
@@ -125,9 +125,9 @@ class Capacities:
         version = (environment and environment.ttnn) or NEWEST
         chip = None if cluster is None else chip_of(cluster, number)
         try:
-            if cluster is not None and chip is not None:
+            if chip is not None:
                 return Discovered(
-                    cluster.spec(chip, dispatch=dispatch, version=version),
+                    device_spec(chip.board, dispatch=dispatch, version=version),
                     source,
                     environment,
                     pci=chip.pci,
