@@ -15,7 +15,7 @@ import pytest
 from tests.doctor.hosts import HOST, host, process, region
 from tests.sources.region_writer import Slot, Written
 from ttmem.commands import doctor
-from ttmem.doctor import examine
+from ttmem.doctor.examination import examine
 from ttmem.errors import BadInput
 from ttmem.events import Owner, Remark
 from ttmem.sources.host import RuntimeUse

@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from tests.doctor.hosts import CARD, HOST, SURROUNDINGS, host, process, region
-from ttmem.clean import LeftAlone, Plan, RemoveRegion
-from ttmem.doctor import Finding, Level, examine
+from ttmem.clean.planning import LeftAlone, Plan, RemoveRegion
+from ttmem.doctor.examination import examine
+from ttmem.doctor.finding import Finding, Level
 from ttmem.events import Owner, Remark
 from ttmem.sources.host import (
     ContainerFacts,

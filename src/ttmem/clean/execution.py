@@ -15,7 +15,6 @@ from ttmem.sources.counters.proc_scan import scan_proc
 from ttmem.sources.counters.process_states import ProcessStates
 from ttmem.sources.owned_files import (
     Changed,
-    Lease,
     OpenFile,
     Use,
     folder_key,
@@ -40,10 +39,8 @@ def _outcome(step: Step, backup: Backup) -> Outcome:
     try:
         if isinstance(step, ClearSlots):
             return _clear(step, backup)
-        if isinstance(step, RemoveRegion):
-            _remove_region(step, backup)
-        elif isinstance(step, RemoveProbe):
-            _remove_probe(step, backup)
+        if isinstance(step, (RemoveRegion, RemoveProbe)):
+            _remove(step, backup)
         elif os.path.lexists(step.path):
             remove_stale(step.path)
         else:
@@ -88,37 +85,26 @@ def _part(step: ClearSlots, cleared: list[DeadSlot]) -> ClearSlots | None:
     return replace(step, slots=tuple(cleared)) if cleared else None
 
 
-def _remove_region(step: RemoveRegion, backup: Backup) -> None:
+def _remove(step: RemoveRegion | RemoveProbe, backup: Backup) -> None:
     with opened(step.path, step.key) as file, leased(file.descriptor) as lease:
-        _check_size(file, len(step.data))
+        _check_size(file, len(step.data) if isinstance(step, RemoveRegion) else step.size)
         if lease.use is Use.SOMEBODY:
             raise Changed("is used by a process now")
-        if os.pread(file.descriptor, len(step.data), 0) != step.data:
-            raise Changed("has been written to")
-        if (
-            lease.use is Use.UNKNOWN
-            and judge_rows(step.data, step.key, ProcessStates(), scan_proc()).live
-        ):
-            raise Changed("names a live process")
-        _remove(file, lease, backup)
-
-
-def _remove_probe(step: RemoveProbe, backup: Backup) -> None:
-    with opened(step.path, step.key) as file, leased(file.descriptor) as lease:
-        _check_size(file, step.size)
-        if lease.use is Use.SOMEBODY:
-            raise Changed("is used by a process now")
-        _remove(file, lease, backup)
-
-
-def _remove(file: OpenFile, lease: Lease, backup: Backup) -> None:
-    entry = _file_entry(file)
-    backup.keep(entry, file.descriptor)
-    try:
-        remove(file, lease)
-    except (Changed, OSError):
-        backup.forget(entry)
-        raise
+        if isinstance(step, RemoveRegion):
+            if os.pread(file.descriptor, len(step.data), 0) != step.data:
+                raise Changed("has been written to")
+            if (
+                lease.use is Use.UNKNOWN
+                and judge_rows(step.data, step.key, ProcessStates(), scan_proc()).live
+            ):
+                raise Changed("names a live process")
+        entry = _file_entry(file)
+        backup.keep(entry, file.descriptor)
+        try:
+            remove(file, lease)
+        except (Changed, OSError):
+            backup.forget(entry)
+            raise
 
 
 def _check_size(file: OpenFile, size: int) -> None:

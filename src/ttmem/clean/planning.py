@@ -98,46 +98,39 @@ class Outcome:
     problem: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """Where to clean; None means not at all. `force`: treat a pid that is not visible here as dead."""
+def make_plan(folder: str | None, socket: str | None, force: bool = False) -> Plan:
+    """Examines everything without changing anything. Steps are in the order in which they will be done.
 
-    folder: str | None
-    socket: str | None
-    force: bool = False
-
-
-def make_plan(scope: Scope) -> Plan:
-    """Examines everything without changing anything. Steps are in the order in which they will be done."""
-    found = [*_regions(scope), *_socket(scope)]
+    `folder` and `socket` are what to clean, if anything. `force`: treat a pid that is not visible here as dead.
+    """
+    found: list[Step | LeftAlone] = []
+    if folder is not None:
+        found += _regions(folder, _Judge(force))
+    if socket is not None:
+        found += _socket(socket)
     return Plan(
         tuple(each for each in found if not isinstance(each, LeftAlone)),
         tuple(each for each in found if isinstance(each, LeftAlone)),
     )
 
 
-def _regions(scope: Scope) -> Iterator[Step | LeftAlone]:
-    if scope.folder is None:
-        return
-    judge = _Judge(scope.force)
-    for entry in counter_files(scope.folder):
+def _regions(folder: str, judge: _Judge) -> Iterator[Step | LeftAlone]:
+    for entry in counter_files(folder):
         if isinstance(entry, Remark):
-            yield LeftAlone(entry.path or scope.folder, entry.text)
+            yield LeftAlone(entry.path or folder, entry.text)
         else:
             found = judge.region(entry)
             if found is not None:
                 yield found
-    yield from judge.probes(scope.folder)
+    yield from judge.probes(folder)
 
 
-def _socket(scope: Scope) -> Iterator[Step | LeftAlone]:
-    if scope.socket is None:
-        return
-    facts = knock(scope.socket)
-    if facts.state is SocketState.STALE:
-        yield _foreign_socket(scope.socket) or RemoveSocket(scope.socket)
-    elif facts.state is SocketState.NO_SOCKET:
-        yield LeftAlone(scope.socket, f"{scope.socket}: not a socket, so it is not ttmem's")
+def _socket(path: str) -> Iterator[Step | LeftAlone]:
+    state = knock(path).state
+    if state is SocketState.STALE:
+        yield _foreign_socket(path) or RemoveSocket(path)
+    elif state is SocketState.NO_SOCKET:
+        yield LeftAlone(path, f"{path}: not a socket, so it is not ttmem's")
 
 
 def _foreign_socket(path: str) -> LeftAlone | None:

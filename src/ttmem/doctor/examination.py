@@ -1,4 +1,4 @@
-"""From facts to findings. Nothing is read here, so that tests can make up any host."""
+"""From facts to findings."""
 
 from __future__ import annotations
 
@@ -7,11 +7,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ttmem.clean import Plan
+from ttmem.clean.planning import Plan, make_plan
 from ttmem.doctor.finding import CLEAN, Finding, Level, found, remark_finding
 from ttmem.events import GHOSTS, PROBE_CLOSED, Owner
 from ttmem.sizes import human
-from ttmem.sources.host import HiddenFacts, HostFacts, ProbeFacts, RegionFacts, Surroundings
+from ttmem.sources.host import (
+    HiddenFacts,
+    HostFacts,
+    ProbeFacts,
+    RegionFacts,
+    Surroundings,
+    gather,
+)
 from ttmem.sources.shm import clean_command, sentence
 from ttmem.sources.socket.knock import SocketFacts, SocketState
 from ttmem.text import clip, short_command
@@ -22,8 +29,14 @@ LEAST_FREE = 1 << 20
 LOW_SHARE = 0.05
 
 
+def examine_host(folder: str, socket: str) -> tuple[HostFacts, tuple[Finding, ...]]:
+    """This host: regions in that directory, and the server at that socket."""
+    facts = gather(folder, socket)
+    return facts, examine(facts, make_plan(folder, socket))
+
+
 def examine(facts: HostFacts, plan: Plan | None = None) -> tuple[Finding, ...]:
-    """Worst first; within a level, in the order of the sections.
+    """Worst first; within a level, in the order of the sections. Nothing is read, so that tests can make up any host.
 
     `plan` is what `ttmem clean` would do. A finding does not recommend it if it would refuse.
     """
