@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from ttmem.clean.backup import Backup, Backups, Entry, boot_id, create
 from ttmem.clean.planning import ClearSlots, Outcome, Plan, RemoveProbe, RemoveRegion, Step
-from ttmem.clean.slots import DeadSlot, clear_row, judge_rows, owner_of, row, row_in, write_row
+from ttmem.clean.slots import DeadSlot, judge_rows, owner_of, row, row_in, write_row
 from ttmem.errors import TtmemError
 from ttmem.sources.counters.layout import LAYOUTS
 from ttmem.sources.counters.proc_scan import scan_proc
@@ -67,7 +67,7 @@ def _clear(step: ClearSlots, backup: Backup) -> Outcome:
             if not owner or owner.counts or not still:
                 continue
             try:
-                clear_row(file.descriptor, layout, slot.index)
+                write_row(file.descriptor, layout, slot.index, bytes(layout.process.size))
             except OSError as failure:  # the backup stays, since part of the row may be gone
                 return Outcome(step, _part(step, cleared), f"failed: {failure.strerror}")
             cleared.append(slot)
@@ -95,7 +95,7 @@ def _remove(step: RemoveRegion | RemoveProbe, backup: Backup) -> None:
                 raise Changed("has been written to")
             if (
                 lease.use is Use.UNKNOWN
-                and judge_rows(step.data, step.key, ProcessStates(), scan_proc()).live
+                and judge_rows(step.data, step.key, ProcessStates(), scan_proc())[1]
             ):
                 raise Changed("names a live process")
         entry = _file_entry(file)
@@ -192,7 +192,7 @@ def _restore_slots(entry: Entry, saved: int) -> None:
         if not len(image) == len(now) == layout.size:
             raise Changed("has changed size")
         scan = scan_proc()
-        owned = judge_rows(now, key, ProcessStates(), scan).live or scan.mapped_by.get(key)
+        owned = judge_rows(now, key, ProcessStates(), scan)[1] or scan.mapped_by.get(key)
         if owned or lease.use is Use.SOMEBODY:
             raise Changed("is in use by a live process, which may claim the rows at any moment")
         rows = {int(index): row_in(image, layout, int(index)) for index in entry["slots"]}

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ttmem.clean.backup import check_size
-from ttmem.clean.slots import DeadRows, DeadSlot, judge_rows
+from ttmem.clean.slots import DeadSlot, judge_rows
 from ttmem.events import Remark
 from ttmem.procfs import user_name
 from ttmem.sizes import human
@@ -160,14 +160,18 @@ class _Judge:
         if seen is None:
             return None
         if isinstance(seen, Remark):
-            helps = f"sudo {_command(file.folder)}" if seen.kind == "other_user" else None
+            helps = (
+                f"sudo {_command(os.path.dirname(file.path))}"
+                if seen.kind == "other_user"
+                else None
+            )
             return LeftAlone(file.path, seen.text, helps)
         data, key = seen.data, seen.key
-        rows = judge_rows(data, key, self._states, self._scan)
+        rows, live = judge_rows(data, key, self._states, self._scan)
         mappers = self._scan.mapped_by.get(key, frozenset())
         try:
             with opened(file.path, key) as there:
-                use = Use.SOMEBODY if rows.live or mappers else _use(there)
+                use = Use.SOMEBODY if live or mappers else _use(there)
         except Changed as problem:
             return _refused(file.path, problem)
         if use is Use.SOMEBODY:
@@ -175,20 +179,20 @@ class _Judge:
         doubt = None if use is Use.NOBODY else self._doubt(mappers)
         if doubt is not None:
             return _doubtful(file.path, doubt)
-        return RemoveRegion(file.path, key, data, rows.dead)
+        return RemoveRegion(file.path, key, data, rows)
 
     def _clearing(
         self,
         file: CounterFile,
         key: Key,
-        rows: DeadRows,
+        rows: tuple[DeadSlot, ...],
         version: int,
         length: int,
         mappers: frozenset[int],
     ) -> ClearSlots | LeftAlone | None:
-        if not rows.dead:
+        if not rows:
             return None
-        size = human(sum(slot.held for slot in rows.dead))
+        size = human(sum(slot.held for slot in rows))
         if version == _REAPS_BY_ITSELF:
             return LeftAlone(
                 file.path,
@@ -199,7 +203,7 @@ class _Judge:
         doubt = self._doubt(mappers)
         if doubt is not None:
             return _doubtful(file.path, doubt)
-        return ClearSlots(file.path, key, rows.dead, length)
+        return ClearSlots(file.path, key, rows, length)
 
     def _doubt(self, mappers: frozenset[int]) -> str | None:
         """Why a pid that is not visible here may still be alive."""

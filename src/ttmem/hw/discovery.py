@@ -29,7 +29,7 @@ _MAX_KNOWN = 1024
 # Processes name descriptors in their environment, including those of other users. 32 chips take 20 KiB and 0.15 s to
 # parse; one crafted to be slow takes 1 s. So each user's descriptors get at most a twentieth of the time.
 # Those not seen before may take half a second in advance: `ps` looks only once, and jobs have descriptors of their own.
-_LARGEST = 128 << 10
+LARGEST = 128 << 10
 _SHARE = 20
 _IN_ADVANCE_S = 0.5
 
@@ -108,7 +108,7 @@ class Capacities:
             return self._descriptors.read(self._descriptor)
         if environment is None or environment.descriptor is None:
             return None
-        return self._descriptors.read_named(environment.descriptor, environment.uid)
+        return self._descriptors.read(environment.descriptor, LARGEST, environment.uid)
 
     def _discovered(self) -> Cluster | None:
         if self._discovery is None:
@@ -179,15 +179,8 @@ class Descriptors:
         self._latest: dict[str, Cluster | None] = {}
         self._not_before: dict[int | None, float] = {}
 
-    def read(self, path: str) -> Cluster | None:
-        """A descriptor given by our own user."""
-        return self._read(path, None, None)
-
-    def read_named(self, path: str, uid: int | None) -> Cluster | None:
-        return self._read(path, _LARGEST, uid)
-
-    def _read(self, path: str, largest: int | None, uid: int | None) -> Cluster | None:
-        """Keeps the last result if the file disappears, as it does with its process."""
+    def read(self, path: str, largest: int | None = None, uid: int | None = None) -> Cluster | None:
+        """One that our own user gave has no limit. Keeps the last result if the file disappears with its process."""
         try:
             status = os.stat(path)
         except (OSError, ValueError):

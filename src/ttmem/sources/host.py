@@ -15,7 +15,7 @@ from itertools import chain, islice
 from ttmem.clock import now_ns
 from ttmem.events import DeviceSample, Remark
 from ttmem.fast_dataclasses import dataclass, replace
-from ttmem.hw.cards import NODES, Card, cards
+from ttmem.hw.cards import NODES, cards, names
 from ttmem.hw.runtimes import loaded_runtime
 from ttmem.procfs import (
     comm,
@@ -36,6 +36,7 @@ from ttmem.sources.counters.proc_scan import (
     open_cards,
 )
 from ttmem.sources.counters.source import CounterSource
+from ttmem.sources.listing import shared_status
 from ttmem.sources.probe.cleanup import free_and_total
 from ttmem.sources.probe.region import ProbeRegion
 from ttmem.sources.probe.region_file import BadRegion, ForeignRegion, RegionEntry, find_regions
@@ -175,12 +176,13 @@ def gather(folder: str, socket: str) -> HostFacts:
         for sample in reading.devices
         if (facts := _region(sample, watched, scan, inside)) is not None
     )
+    free, size = free_and_total(folder) or (None, None)
     return HostFacts(
         time_ns=now_ns(),
         driver=driver_version(),
         cards=card_facts(),
         runtimes=runtimes_in_use(),
-        folder=_folder(folder),
+        folder=FolderFacts(folder, size, free),
         regions=regions,
         remarks=_of_unwatched(reading.remarks, watched),
         containers=() if containers is None else tuple(_container_facts(containers, scan)),
@@ -203,7 +205,7 @@ def _region(
     inside: Mapping[str, Container],
 ) -> RegionFacts | None:
     try:
-        status = _status(sample.path, inside.get(os.path.dirname(sample.path)))
+        status = shared_status(sample.path, inside.get(os.path.dirname(sample.path)))
     except OSError:
         return None  # gone meanwhile
     mappers = scan.mapped_by.get((status.st_dev, status.st_ino), frozenset())
@@ -214,15 +216,6 @@ def _region(
         user_name(status.st_uid),
         tuple(sorted(mappers)),
     )
-
-
-def _folder(path: str) -> FolderFacts:
-    free, size = free_and_total(path) or (None, None)
-    return FolderFacts(path, size, free)
-
-
-def _status(path: str, container: Container | None) -> os.stat_result:
-    return os.lstat(path) if container is None else container.status(os.path.basename(path))
 
 
 def _container_facts(containers: Containers, scan: ProcScan) -> Iterator[ContainerFacts]:
@@ -237,40 +230,21 @@ def _container_facts(containers: Containers, scan: ProcScan) -> Iterator[Contain
 
 def driver_version(path: str = _DRIVER) -> str | None:
     """None if the driver is not loaded."""
-    try:
-        with open(path, encoding="ascii", errors="replace") as file:
-            return file.read(64).strip() or None
-    except OSError:
-        return None
+    return (content(path) or b"")[:64].decode("ascii", "replace").strip() or None
 
 
 def card_facts(sysfs: str | None = None, nodes: str = NODES) -> tuple[CardFacts, ...]:
     """Cards in sysfs and device files, matched by number."""
-    there = set(_names(nodes))
+    there = set(names(nodes))
     listed = {str(card.number): card for card in cards(sysfs)}
-    numbers = [number for number in {*listed, *there} if number.isdigit()]
-    numbers.sort(key=lambda number: (len(number), number))
-    return tuple(
-        _card_facts(number, listed.get(number), f"{nodes}/{number}" if number in there else None)
-        for number in numbers
-    )
-
-
-def _card_facts(number: str, card: Card | None, node: str | None) -> CardFacts:
-    return CardFacts(
-        name=number,
-        board=card.board.name if card and card.board else None,
-        pci=card.pci if card else None,
-        node=node,
-        usable=None if node is None else os.access(node, os.R_OK | os.W_OK),
-    )
-
-
-def _names(folder: str) -> list[str]:
-    try:
-        return sorted(os.listdir(folder))
-    except OSError:
-        return []
+    found = []
+    for number in sorted({*listed, *there}, key=lambda number: (len(number), number)):
+        if number.isdigit():
+            card, node = listed.get(number), f"{nodes}/{number}" if number in there else None
+            board = card.board.name if card and card.board else None
+            usable = None if node is None else os.access(node, os.R_OK | os.W_OK)
+            found.append(CardFacts(number, board, card.pci if card else None, node, usable))
+    return tuple(found)
 
 
 def probe_facts(folder: str | Container) -> tuple[ProbeFacts, ...]:
@@ -281,7 +255,7 @@ def probe_facts(folder: str | Container) -> tuple[ProbeFacts, ...]:
 
 def _probe_facts(name: RegionEntry) -> ProbeFacts | None:
     try:
-        status = _status(name.path, name.container)
+        status = shared_status(name.path, name.container)
     except OSError:
         return None  # gone meanwhile
     size, user = status.st_size, user_name(status.st_uid)

@@ -15,6 +15,19 @@ from ttmem.sources.containers import Container
 NAMES_PER_STEP = 4096  # 5 ms
 
 
+# No symlinks; and a FIFO without a writer must not keep us waiting.
+_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+def open_shared(path: str, container: Container | None) -> int:
+    """A file here or in a container, for reading."""
+    return os.open(path, _FLAGS) if container is None else container.open(os.path.basename(path))
+
+
+def shared_status(path: str, container: Container | None) -> os.stat_result:
+    return os.lstat(path) if container is None else container.status(os.path.basename(path))
+
+
 class Listed(Protocol):
     """A file with a name that is looked for."""
 

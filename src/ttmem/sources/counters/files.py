@@ -27,7 +27,7 @@ from ttmem.sources.counters.layout import (
     decode,
     wrong_size,
 )
-from ttmem.sources.listing import DirectoryScan
+from ttmem.sources.listing import DirectoryScan, open_shared
 from ttmem.sources.shm import closed_file
 from ttmem.text import printable
 
@@ -36,29 +36,21 @@ _LARGEST_ID = 2**64 - 1
 NO_NUMBER = -1
 UNKNOWN_USER = -1
 MOST_PER_USER = 128  # a host has 32 chips at most
-# No symlinks; and a FIFO without a writer must not keep us waiting.
-_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
 class CounterFile:
     """A file named like one; `number` is the unique id of the chip, or NO_NUMBER."""
 
-    folder: str
-    name: str
+    path: str
     number: int
     uid: int  # who is charged for it: its owner, or that of the container
     container: Container | None = None
     fits: bool = True  # its name and size do, as far as known
 
     @property
-    def path(self) -> str:
-        return f"{self.folder}/{self.name}"
-
-    def open(self) -> int:
-        return (
-            os.open(self.path, _FLAGS) if self.container is None else self.container.open(self.name)
-        )
+    def name(self) -> str:
+        return os.path.basename(self.path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +88,7 @@ def _counter_file(entry: os.DirEntry[str], container: Container | None) -> Count
     if len(name) - len(digits) != len(_BEFORE) + len(_AFTER):
         return None
     if container is not None:
-        return CounterFile(container.path, name, _number(digits), container.owner, container)
+        return CounterFile(f"{container.path}/{name}", _number(digits), container.owner, container)
     try:
         status = entry.stat(follow_symlinks=False)
     except OSError:
@@ -105,7 +97,7 @@ def _counter_file(entry: os.DirEntry[str], container: Container | None) -> Count
     uid = status.st_uid if status.st_nlink == 1 else UNKNOWN_USER
     number = _number(digits)
     fits = number != NO_NUMBER and (not status.st_size or status.st_size in LAYOUTS)
-    return CounterFile(os.path.dirname(entry.path), name, number, uid, None, fits)
+    return CounterFile(entry.path, number, uid, None, fits)
 
 
 def _number(digits: str) -> int:
@@ -122,7 +114,7 @@ def read_counter_file(file: CounterFile) -> Contents | Remark | None:
     if file.number == NO_NUMBER:
         return _skipped(file, "not_a_region", "its name holds no chip id", _shown(name))
     try:
-        descriptor = file.open()
+        descriptor = open_shared(file.path, file.container)
     except OSError as error:
         return _refusal(file, error)
     try:

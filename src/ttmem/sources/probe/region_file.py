@@ -19,7 +19,7 @@ from ttmem.probe import layout
 from ttmem.probe.layout import RegionState, Section
 from ttmem.procfs import LARGEST_PID
 from ttmem.sources.containers import Container
-from ttmem.sources.listing import DirectoryScan
+from ttmem.sources.listing import DirectoryScan, open_shared, shared_status
 from ttmem.sources.shm import probe_directory, region_name
 
 U64 = Struct("<Q")
@@ -83,11 +83,7 @@ class RegionFile:
         self.path = path
         self._inside = container is not None
         try:
-            self._file = (
-                os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-                if container is None
-                else container.open(os.path.basename(path))
-            )
+            self._file = open_shared(path, container)
         except OSError as problem:
             raise BadRegion(f"{path}: {problem.strerror}") from problem
         try:
@@ -263,11 +259,9 @@ def _region(entry: os.DirEntry[str], container: Container | None) -> RegionEntry
     named = region_name(entry.name)
     if named is None or not entry.is_file(follow_symlinks=False):
         return None
+    path = entry.path if container is None else f"{container.path}/{entry.name}"
     try:
-        if container is None:
-            path, status = entry.path, entry.stat(follow_symlinks=False)
-        else:
-            path, status = f"{container.path}/{entry.name}", container.status(entry.name)
+        status = shared_status(path, container)
     except OSError:
         return None
     return RegionEntry(path, *named, status.st_ino, status.st_uid, container)
