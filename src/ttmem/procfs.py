@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from ttmem.clock import now_ns
-from ttmem.fast_dataclasses import NamedTuple, dataclass, field
+from ttmem.fast_dataclasses import NamedTuple, dataclass
 from ttmem.text import printable
 from ttmem.workloads import Workload, workload
 
@@ -214,15 +214,8 @@ def visible_pids() -> Iterator[int]:
             yield int(name)
 
 
-@dataclass(slots=True)
-class _InnerPids:
-    """Host pids by pid in the container. Takes 15 us for each process of the host."""
-
-    taken_ns: int = 0
-    pids: dict[int, list[int]] = field(default_factory=dict)
-
-
-_inner_pids = _InnerPids()
+# When it was taken, and host pids by pid in the container. Takes 15 us for each process of the host.
+_inner_pids: tuple[int, dict[int, list[int]]] = 0, {}
 _INNER_PIDS_KEPT_NS = 1_000_000_000
 
 
@@ -233,14 +226,15 @@ def pid_outside(inner: int, start_ticks: int, uid: int, since_ns: int) -> int | 
     """
     global _inner_pids
     now = now_ns()
-    if not since_ns < _inner_pids.taken_ns <= now < _inner_pids.taken_ns + _INNER_PIDS_KEPT_NS:
-        found: dict[int, list[int]] = {}
+    taken_ns, found = _inner_pids
+    if not since_ns < taken_ns <= now < taken_ns + _INNER_PIDS_KEPT_NS:
+        found = {}
         for pid in visible_pids():
             number = name_and_inner_pid(pid)[1]
             if number is not None:
                 found.setdefault(number, []).append(pid)
-        _inner_pids = _InnerPids(now, found)
-    for pid in _inner_pids.pids.get(inner, ()):
+        _inner_pids = now, found
+    for pid in found.get(inner, ()):
         running = program(pid)
         if running is not None and running.start_ticks == start_ticks and user_id(pid) == uid:
             return pid

@@ -11,8 +11,8 @@ from ttmem.clean.planning import LeftAlone, Plan, RemoveRegion
 from ttmem.doctor.examination import examine
 from ttmem.doctor.finding import Finding, Level
 from ttmem.events import Owner, Remark
+from ttmem.sources.containers import ContainerFacts
 from ttmem.sources.host import (
-    ContainerFacts,
     FolderFacts,
     HiddenFacts,
     HostFacts,

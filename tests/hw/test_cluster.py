@@ -52,7 +52,7 @@ def test_a_chips_spec_takes_how_the_device_is_opened() -> None:
     board = cluster.chips[1].board
     spec = device_spec(board, dispatch="slow", version="0.78-dev", l1_small_size=32_768)
     assert (spec.board, spec.l1_banks, spec.cb_base) == ("n300", 64, 105_664)
-    assert spec.l1_small_capacity == 64 * 32_768
+    assert spec.l1_small_bank_size == 32_768
 
 
 def test_a_board_type_of_the_future_still_has_capacities() -> None:

@@ -27,7 +27,7 @@ from ttmem.procfs import (
     user_name,
     visible_pids,
 )
-from ttmem.sources.containers import Container, Containers, containers_beside
+from ttmem.sources.containers import Container, ContainerFacts, Containers, containers_beside
 from ttmem.sources.counters.proc_scan import (
     DRIVER,
     CpuBudget,
@@ -85,18 +85,6 @@ class FolderFacts:
     path: str
     size: int | None
     free: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class ContainerFacts:
-    """Processes with a /dev/shm of their own, and what was found in it, or the problem."""
-
-    path: str
-    pids: tuple[int, ...]
-    counters: int = 0  # files
-    regions: int = 0
-    problem: str | None = None
-    in_use: bool = True  # a process there uses a device, as far as is known
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,8 +212,7 @@ def _container_facts(containers: Containers, scan: ProcScan) -> Iterator[Contain
             container.path, tuple(sorted(container.pids)), container.counters, container.regions
         )
     for unread in containers.unread():
-        in_use = not scan.by_pid.keys().isdisjoint(unread.pids)
-        yield ContainerFacts(unread.path, unread.pids, problem=unread.problem, in_use=in_use)
+        yield replace(unread, in_use=not scan.by_pid.keys().isdisjoint(unread.pids))
 
 
 def driver_version(path: str = _DRIVER) -> str | None:

@@ -252,7 +252,7 @@ class CounterSource:
             file.number,
             ((p.pid, p.start_time_ns) for p in processes if p.owner in (Owner.LIVE, Owner.ROOT)),
         )
-        meaning = meaning_of(region)
+        cb_method, misses = meaning_of(region)
         remarks += table_remarks(region)
         remarks += silent_mappings(processes, file.name, key, scan, self._states, self._keys)
         if contents.still:
@@ -266,8 +266,8 @@ class CounterSource:
             processes=processes,
             stored=region.totals,
             chips=region.chips,
-            cb_method=meaning.cb_method,
-            misses=meaning.misses,
+            cb_method=cb_method,
+            misses=misses,
             capacity_source=None if discovered is None else discovered.source,
             remarks=tuple(remarks),
             references=region.references,

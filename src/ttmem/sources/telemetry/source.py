@@ -228,40 +228,6 @@ def _filled(known: Telemetry, more: Telemetry) -> Telemetry:
     return replace(known, **found, source=source, reasons=reasons)
 
 
-class Heartbeats:
-    """Remembers since when each chip has had its present heartbeat."""
-
-    def __init__(self, stale_s: float = STALE_S) -> None:
-        self._stale_s = stale_s
-        self._seen: dict[_ChipKey, tuple[int, float, bool]] = {}
-
-    def judged(self, looks: Iterable[CardTelemetry], now: float) -> tuple[CardTelemetry, ...]:
-        """Marks the telemetry of chips whose heartbeat stands still as stale."""
-        before, self._seen = self._seen, {}
-        return tuple((of, self._one(of, telemetry, before, now)) for of, telemetry in looks)
-
-    def _one(
-        self,
-        of: Card,
-        telemetry: Telemetry,
-        before: dict[_ChipKey, tuple[int, float, bool]],
-        now: float,
-    ) -> Telemetry:
-        key, beat = (of.number, of.asic_id, of.pci), telemetry.heartbeat
-        if beat is None:
-            return telemetry
-        stale: bool | None = None
-        last, since, moved = before.get(key) or (beat, now, False)
-        if beat != last:
-            since, moved = now, True
-        if moved:
-            stale = False
-        if key in before and beat == last and now - since >= self._stale_s:
-            stale = True
-        self._seen[key] = beat, since, moved
-        return replace(telemetry, stale=stale, unchanged_s=round(now - since, 3))
-
-
 @dataclass(frozen=True, slots=True)
 class TelemetryReading:
     """`absent`: why there is no chip. `remote`: why a remote chip is missing."""
@@ -290,7 +256,9 @@ class TelemetrySource:
         self._umd = umd
         self._read = read
         self._patience_s = patience_s
-        self._heartbeats = Heartbeats(stale_s)
+        self._stale_s = stale_s
+        # By chip: its heartbeat, since when it has had that one, and whether it was seen to move.
+        self._beats: dict[_ChipKey, tuple[int, float, bool]] = {}
         self._waiting: dict[str, _Answer] = {}
 
     def read(self, *, settled: bool = False) -> TelemetryReading:
@@ -312,9 +280,30 @@ class TelemetrySource:
         looks = tuple(self._answers(found))
         if self._umd is not None:
             looks = merged(looks, self._umd.ask())
-        judged = self._heartbeats.judged(looks, time.monotonic())
+        before, self._beats, now = self._beats, {}, time.monotonic()
+        judged = tuple((of, self._judged(of, telemetry, before, now)) for of, telemetry in looks)
         problem = self._umd.problem if self._umd else None
         return TelemetryReading(judged, None if looks else self._absent(), problem or REMOTE)
+
+    def _judged(
+        self,
+        of: Card,
+        telemetry: Telemetry,
+        before: dict[_ChipKey, tuple[int, float, bool]],
+        now: float,
+    ) -> Telemetry:
+        """Marks the telemetry of a chip whose heartbeat stands still as stale."""
+        key, beat = (of.number, of.asic_id, of.pci), telemetry.heartbeat
+        if beat is None:
+            return telemetry
+        last, since, moved = before.get(key) or (beat, now, False)
+        if beat != last:
+            since, moved = now, True
+        stale = False if moved else None
+        if key in before and beat == last and now - since >= self._stale_s:
+            stale = True
+        self._beats[key] = beat, since, moved
+        return replace(telemetry, stale=stale, unchanged_s=round(now - since, 3))
 
     def _absent(self) -> str:
         if os.path.isdir(self._folder):
