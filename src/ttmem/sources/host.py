@@ -30,7 +30,7 @@ from ttmem.procfs import (
 from ttmem.sources.containers import Container, ContainerFacts, Containers, containers_beside
 from ttmem.sources.counters.proc_scan import (
     DRIVER,
-    CpuBudget,
+    ProcBudget,
     ProcScan,
     ProcScanner,
     open_cards,
@@ -272,7 +272,7 @@ def _probe_facts(name: RegionEntry) -> ProbeFacts | None:
 def runtimes_in_use() -> tuple[RuntimeUse, ...]:
     """One for each installed ttnn; processes with hidden maps are left out."""
     users: dict[tuple[str, str | None], list[int]] = {}
-    budget = CpuBudget()
+    budget = ProcBudget()
     for pid in visible_pids():
         loaded = budget.ask(user_id(pid), loaded_runtime, pid)
         if loaded is not None:

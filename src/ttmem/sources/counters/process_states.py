@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from ttmem.fast_dataclasses import NamedTuple
 from ttmem.procfs import is_alive, start_time_error_ns, start_time_ns, user_id
-from ttmem.sources.counters.proc_scan import CpuBudget, RegionKey, mapped_regions
+from ttmem.sources.counters.proc_scan import ProcBudget, RegionKey, mapped_regions
 
 # The kernel counts start times in hundredths of a second.
 _TICK_NS = 10_000_000
@@ -46,7 +46,7 @@ class ProcessStates(dict[int, ProcessState]):
         self._unwatched: list[int] = []
         self._folders: dict[int, int | None] = {}
         self._mapped: dict[int, frozenset[RegionKey] | None] = {}
-        self._budget = CpuBudget()
+        self._budget = ProcBudget()
         self._readings = 0
 
     def __missing__(self, pid: int) -> ProcessState:
@@ -108,7 +108,7 @@ class ProcessStates(dict[int, ProcessState]):
         """Forgets what may have changed."""
         self._folders.clear()
         self._mapped.clear()
-        self._budget = CpuBudget()
+        self._budget = ProcBudget()
         for pidfd, _ in self._poll.poll(0):
             self._unwatched.append(self._release(pidfd))
         for pid in self._unwatched:

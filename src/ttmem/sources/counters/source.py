@@ -128,15 +128,14 @@ class CounterReading:
 class CounterSource:
     """Reads all counter files of a directory, repeatedly. It caches what it learned, so keep one object.
 
-    `descriptor` is a cluster descriptor to take capacities from, before all other sources. `all_in_sight`: no process
-    is hidden in another PID namespace; None: find out. `containers`: whose counters are read as well.
+    `all_in_sight`: no process is hidden in another PID namespace; None: find out. `containers`: whose counters are
+    read as well.
     """
 
     def __init__(
         self,
         folder: str = DEFAULT_DIRECTORY,
         *,
-        descriptor: str | None = None,
         scanner: ProcScanner | None = None,
         capacities: Capacities | None = None,
         all_in_sight: bool | None = None,
@@ -145,7 +144,7 @@ class CounterSource:
         self._folder = folder
         self._all_in_sight = sees_all_processes() if all_in_sight is None else all_in_sight
         self._scanner = scanner or ProcScanner()
-        self._capacities = capacities or Capacities(descriptor)
+        self._capacities = capacities or Capacities()
         self._states = ProcessStates()
         self._containers = containers
         self._scans: dict[Container | None, DirectoryScan[CounterFile]] = {}

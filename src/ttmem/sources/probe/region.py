@@ -46,18 +46,16 @@ class ProbeRegion(RegionTables):
     The owner of the file, `uid`, is believed only about processes of that user.
     """
 
-    def __init__(
-        self, path: str, from_start: bool = True, container: Container | None = None
-    ) -> None:
+    def __init__(self, path: str, container: Container | None = None) -> None:
         super().__init__(path, container)
         self._container = container
         try:
-            self._begin(from_start)
+            self._begin()
         except BaseException:
             self.close()
             raise
 
-    def _begin(self, from_start: bool) -> None:
+    def _begin(self) -> None:
         header = super().header()
         self._named_pid, self.start_ticks = header.pid, header.start_ticks
         found = self._find_process()
@@ -72,7 +70,7 @@ class ProbeRegion(RegionTables):
         self._strings = 1  # number 0 means none
         self._cores = 1
         self._text_left = self.count(Section.TEXT)
-        self._cursor = Cursor(self, 0 if from_start else self.word(layout.TICKETS_AT))
+        self._cursor = Cursor(self)
         self._check_owner()
 
     @property
@@ -203,8 +201,3 @@ class ProbeRegion(RegionTables):
     def position(self) -> int:
         """How many slots of the ring were written before the one that is read next."""
         return self._cursor.ticket
-
-    @property
-    def lost(self) -> int:
-        """Events that were overwritten before they were read, or never finished."""
-        return self._cursor.lost

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from functools import partial
 
 from ttmem.clock import now_ns
@@ -18,6 +17,7 @@ from ttmem.fast_dataclasses import dataclass, field
 from ttmem.procfs import user_name
 from ttmem.sizes import several
 from ttmem.sources.containers import Container, Containers
+from ttmem.sources.listing import CpuBudget
 from ttmem.sources.probe.ended import final_news
 from ttmem.sources.probe.reader import RegionReader
 from ttmem.sources.probe.region_file import (
@@ -36,8 +36,6 @@ WITNESS_NS = 2_000_000_000  # a process seen alive within this time died now
 SHARE_S = 0.05  # processor time per read for the regions of one user
 MOST_REMARKS = 8  # per user
 RegionId = tuple[str, int]  # path and inode: a process that calls exec creates a new region
-
-_User = tuple[int, bool]  # uid, and whether in a container
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,23 +84,31 @@ class ProbeWatcher:
         self._suspended = {
             region: suspended for region, suspended in self._suspended.items() if region in there
         }
-        shares = _Shares()
+        # Apart for those inside containers: many run as root, and what they do must not delay root's own regions.
+        budget = CpuBudget(SHARE_S)
+        waiting: dict[str, None] = {}  # regions left for the next read
         remarks: list[tuple[int, Remark]] = []
         for region, name in there.items():
             user = (name.uid, name.container is not None)
-            if not (self._is_known(region) or shares.is_spent(user, region[0])):
-                with shares.of(user):
-                    self._open(region, name, remarks)
+            if self._is_known(region):
+                continue
+            if budget.is_spent(user):  # never for the first region of a user
+                waiting[region[0]] = None
+                continue
+            with budget.of(user):
+                self._open(region, name, remarks)
         news = []
         for region, reader in list(self._readers.items()):
             user = (reader.uid, reader.inside)
-            if not shares.is_spent(user, region[0]):
-                with shares.of(user):
-                    news.append(self._look(region, reader, there, remarks))
+            if budget.is_spent(user):
+                waiting[region[0]] = None
+                continue
+            with budget.of(user):
+                news.append(self._look(region, reader, there, remarks))
         self._looked_ns = now_ns()
         # Those that waited come first next time.
         self._readers = dict(
-            sorted(self._readers.items(), key=lambda item: item[0][0] not in shares.waiting)
+            sorted(self._readers.items(), key=lambda item: item[0][0] not in waiting)
         )
         remarks += [
             (suspended.uid, suspended.remark)
@@ -111,7 +117,7 @@ class ProbeWatcher:
         ]
         owners = {path: name.uid for (path, _), name in there.items()}
         owners |= {reader.path: reader.uid for reader in self._readers.values()}
-        behind = [*shares.waiting, *(update.path for update in news if update.more)]
+        behind = [*waiting, *(update.path for update in news if update.more)]
         return ProbeReading(
             tuple(news),
             tuple(_bounded(remarks, left_out)),
@@ -229,33 +235,6 @@ class ProbeWatcher:
         elif not news.more and news.events:
             self._suspended.pop(region, None)
         return news
-
-
-class _Shares:
-    """How much processor time each user's regions have taken in one read.
-
-    Those inside containers apart: many containers run as root, and what they do must not delay root's own regions.
-    """
-
-    def __init__(self) -> None:
-        self._taken: dict[_User, float] = {}
-        self.waiting: dict[str, None] = {}  # regions left for the next read
-
-    def is_spent(self, user: _User, path: str) -> bool:
-        """False for the first region of each user, which is always read."""
-        if self._taken.get(user, 0.0) < SHARE_S:
-            return False
-        self.waiting[path] = None
-        return True
-
-    @contextmanager
-    def of(self, user: _User) -> Iterator[None]:
-        """Charges the time inside to that user."""
-        before = time.thread_time()
-        try:
-            yield
-        finally:
-            self._taken[user] = self._taken.get(user, 0.0) + time.thread_time() - before
 
 
 def _bounded(
