@@ -18,7 +18,7 @@ from ttmem.sources.host import (
     HostFacts,
     ProbeFacts,
 )
-from ttmem.sources.socket.knock import SocketFacts, SocketState
+from ttmem.sources.socket.listener import SocketFacts, SocketState
 
 GHOST = Remark("ghost", "process 4711 (python) has died", 4711, 4096)
 CLEAN = "ttmem clean --yes"

@@ -58,7 +58,8 @@ def _clear(step: ClearSlots, backup: Backup) -> Outcome:
     with opened(step.path, step.key) as file:
         _check_size(file, step.size)
         scan, states, layout = scan_proc(), ProcessStates(), LAYOUTS[step.size]
-        entry = _slots_entry(step)
+        slots = [slot.index for slot in step.slots]
+        entry: Entry = {"kind": "slots", "path": step.path, "key": list(step.key), "slots": slots}
         backup.keep(entry, file.descriptor)
         for slot in step.slots:
             owner = owner_of(layout, slot.raw, step.key, states, scan)
@@ -110,11 +111,6 @@ def _remove(step: RemoveRegion | RemoveProbe, backup: Backup) -> None:
 def _check_size(file: OpenFile, size: int) -> None:
     if file.status.st_size != size:
         raise Changed("has changed size")
-
-
-def _slots_entry(step: ClearSlots) -> Entry:
-    slots = [slot.index for slot in step.slots]
-    return {"kind": "slots", "path": step.path, "key": list(step.key), "slots": slots}
 
 
 def _file_entry(file: OpenFile) -> Entry:

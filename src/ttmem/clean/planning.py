@@ -12,12 +12,12 @@ from ttmem.clean.slots import DeadSlot, judge_rows
 from ttmem.events import Remark
 from ttmem.procfs import user_name
 from ttmem.sizes import human
-from ttmem.sources.counters.files import CounterFile, counter_files, read_counter_file
+from ttmem.sources.counters.files import Contents, CounterFile, counter_files, read_counter_file
 from ttmem.sources.counters.proc_scan import scan_proc
 from ttmem.sources.counters.process_states import ProcessStates
 from ttmem.sources.host import ProbeFacts, probe_facts, surroundings
 from ttmem.sources.owned_files import Changed, Foreign, Key, OpenFile, Use, leased, opened
-from ttmem.sources.socket.knock import SocketState, knock
+from ttmem.sources.socket.listener import SocketState, knock
 
 # Layout 4 updates its totals by differences: clearing a row requires subtracting it as well, atomically, which only a
 # process that maps the region can do. Its runtime does so itself.
@@ -175,25 +175,20 @@ class _Judge:
         except Changed as problem:
             return _refused(file.path, problem)
         if use is Use.SOMEBODY:
-            return self._clearing(file, key, rows, seen.region.version, len(data), mappers)
+            return self._clearing(seen, rows, mappers)
         doubt = None if use is Use.NOBODY else self._doubt(mappers)
         if doubt is not None:
             return _doubtful(file.path, doubt)
         return RemoveRegion(file.path, key, data, rows)
 
     def _clearing(
-        self,
-        file: CounterFile,
-        key: Key,
-        rows: tuple[DeadSlot, ...],
-        version: int,
-        length: int,
-        mappers: frozenset[int],
+        self, seen: Contents, rows: tuple[DeadSlot, ...], mappers: frozenset[int]
     ) -> ClearSlots | LeftAlone | None:
+        file = seen.file
         if not rows:
             return None
         size = human(sum(slot.held for slot in rows))
-        if version == _REAPS_BY_ITSELF:
+        if seen.region.version == _REAPS_BY_ITSELF:
             return LeftAlone(
                 file.path,
                 f"{file.name}: {size} of dead processes in a region of layout 4 that is in use; "
@@ -203,7 +198,7 @@ class _Judge:
         doubt = self._doubt(mappers)
         if doubt is not None:
             return _doubtful(file.path, doubt)
-        return ClearSlots(file.path, key, rows, length)
+        return ClearSlots(file.path, seen.key, rows, len(seen.data))
 
     def _doubt(self, mappers: frozenset[int]) -> str | None:
         """Why a pid that is not visible here may still be alive."""

@@ -20,7 +20,7 @@ from ttmem.sources.host import (
     gather,
 )
 from ttmem.sources.shm import clean_command, sentence
-from ttmem.sources.socket.knock import SocketFacts, SocketState
+from ttmem.sources.socket.listener import SocketFacts, SocketState
 from ttmem.text import clip, short_command
 
 # A region takes three pages; a runtime that finds no space for them dies of SIGBUS at its first write.

@@ -40,7 +40,7 @@ from ttmem.sources.listing import shared_status
 from ttmem.sources.probe.cleanup import free_and_total
 from ttmem.sources.probe.region import ProbeRegion
 from ttmem.sources.probe.region_file import BadRegion, ForeignRegion, RegionEntry, find_regions
-from ttmem.sources.socket.knock import SocketFacts, knock
+from ttmem.sources.socket.listener import SocketFacts, knock
 from ttmem.text import printable
 
 _DRIVER = "/sys/module/tenstorrent/version"

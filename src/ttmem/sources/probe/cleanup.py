@@ -18,7 +18,7 @@ from contextlib import closing, suppress
 
 from ttmem.clock import now_ns
 from ttmem.events import EVENT_SIZE, Event
-from ttmem.fast_dataclasses import dataclass
+from ttmem.fast_dataclasses import NamedTuple
 from ttmem.probe import _records, layout
 from ttmem.probe.layout import LiveType, Section
 from ttmem.sources.owned_files import (
@@ -51,20 +51,24 @@ _UNWATCHED = re.compile(r"ttmem_no_room_([0-9]{1,10})_([0-9]{1,10})\Z")
 def remove_expired(folder: str | None = None) -> None:
     """Removes this user's regions of processes that ended more than an hour ago, and compacts younger ones."""
     now = now_ns()
-    for entry in find_regions(folder):
-        if entry.uid != os.geteuid():
-            continue
+    for path, status in _own_regions(folder):
         with suppress(OSError, BadRegion):
             # A region was created before its process ended, so most need not be opened here.
-            status = os.lstat(entry.path)
             age = now - status.st_mtime_ns
             if age > KEPT_NS:
-                _remove_if_expired(entry.path, now - KEPT_NS)
+                _remove_if_expired(path, now - KEPT_NS)
             elif age > WHOLE_NS and status.st_size >= SMALLEST:
-                with closing(ProbeRegion(entry.path)) as region:
+                with closing(ProbeRegion(path)) as region:
                     done = not region.process_alive() and not _summary_to_come(region)
                 if done:
-                    compact(entry.path)
+                    compact(path)
+
+
+def _own_regions(folder: str | None) -> Iterator[tuple[str, os.stat_result]]:
+    for entry in find_regions(folder):
+        if entry.uid == os.geteuid():
+            with suppress(OSError):
+                yield entry.path, os.lstat(entry.path)
 
 
 def _remove_if_expired(path: str, oldest: int) -> None:
@@ -74,8 +78,7 @@ def _remove_if_expired(path: str, oldest: int) -> None:
         remove_own(path, reader.region.key)
 
 
-@dataclass(frozen=True, slots=True)
-class _DeadRegion:
+class _DeadRegion(NamedTuple):
     path: str
     key: Key
     pid: int
@@ -121,16 +124,11 @@ def _most_kept(folder: str, taken: int) -> int:
 
 
 def _dead_regions(folder: str) -> Iterator[_DeadRegion]:
-    for entry in find_regions(folder):
-        if entry.uid != os.geteuid():
-            continue
-        with suppress(OSError, BadRegion), closing(ProbeRegion(entry.path)) as region:
-            status = os.lstat(entry.path)
+    for path, status in _own_regions(folder):
+        with suppress(OSError, BadRegion), closing(ProbeRegion(path)) as region:
             ours = region.uid == os.geteuid()
             if ours and not region.process_alive() and not _summary_to_come(region):
-                yield _DeadRegion(
-                    entry.path, region.key, region.pid, status.st_size, status.st_mtime_ns
-                )
+                yield _DeadRegion(path, region.key, region.pid, status.st_size, status.st_mtime_ns)
 
 
 def _leaky(folder: str, paths: list[str]) -> set[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -20,14 +20,20 @@ DEVICE_AT = 4  # in an event
 _ON_L1 = Flag.GLOBAL | Flag.DATAFLOW
 
 
+_OPS = {
+    LiveType.BUFFER: Op.ALLOC,
+    LiveType.CIRCULAR_BUFFER: Op.CB_ALLOC,
+    LiveType.KERNEL: Op.KERNEL_LOAD,
+}
+
+
 def live_events(entries: Iterable[LiveEntry]) -> bytes:
     """The live table, for readers that have missed events. The names of programs come after their parts."""
     known = list(entries)
     packed = bytearray()
     for entry in known:
-        maker = _MAKERS.get(entry.type)
-        if maker is not None:
-            packed += _on_chips(maker(entry), entry.chips)
+        if entry.type in _OPS:
+            packed += _on_chips(as_event(entry), entry.chips)
     for name, chips in _program_names(known):
         packed += _on_chips(name, chips)
     return bytes(packed)
@@ -40,41 +46,24 @@ def _on_chips(event: Event, chips: Iterable[int]) -> bytes:
     return b"".join([before + chip.to_bytes(4, "little") + after for chip in chips])
 
 
-def buffer_event(entry: LiveEntry) -> Event:
-    return _blank(entry, Op.ALLOC)._replace(extra=entry.reserved or 0, cores=entry.phase)
-
-
-def _circular_buffer(entry: LiveEntry) -> Event:
-    return _part(entry, Op.CB_ALLOC)._replace(flags=Flag.RESENT | entry.flags & _ON_L1)
-
-
-def _kernel(entry: LiveEntry) -> Event:
-    return _part(entry, Op.KERNEL_LOAD)._replace(number=entry.number)
-
-
-def _part(entry: LiveEntry, op: Op) -> Event:
-    return _blank(entry, op)._replace(extra=entry.program or 0, cores=entry.cores)
-
-
-def _blank(entry: LiveEntry, op: Op) -> Event:
+def as_event(entry: LiveEntry) -> Event:
+    """The one that made it, without its device."""
+    buffer = entry.type is LiveType.BUFFER
+    on_l1 = entry.flags & _ON_L1 if entry.type is LiveType.CIRCULAR_BUFFER else 0
     return Event(
-        op,
+        _OPS[entry.type],
         kind=entry.kind,
-        flags=Flag.RESENT,
+        flags=Flag.RESENT | on_l1,
         time=entry.time_ns,
         id=entry.id,
         size=entry.requested,
+        extra=(entry.reserved if buffer else entry.program) or 0,
         address=entry.address,
+        number=entry.number if entry.type is LiveType.KERNEL else 0,
+        cores=entry.phase if buffer else entry.cores,
         name=entry.name,
         site=entry.site,
     )
-
-
-_MAKERS: dict[LiveType, Callable[[LiveEntry], Event]] = {
-    LiveType.BUFFER: buffer_event,
-    LiveType.CIRCULAR_BUFFER: _circular_buffer,
-    LiveType.KERNEL: _kernel,
-}
 
 
 def _program_names(entries: list[LiveEntry]) -> Iterator[tuple[Event, list[int]]]:

@@ -27,7 +27,7 @@ from ttmem.probe.report import (
     wanted_buffers,
 )
 from ttmem.sizes import several
-from ttmem.sources.probe.reader import buffer_event
+from ttmem.sources.probe.reader import as_event
 from ttmem.sources.probe.region import ProbeRegion, RingLosses
 from ttmem.sources.probe.ring import RingBatch, closed_with_device
 from ttmem.sources.probe.tables import Activity, Counter, Failure, LiveEntry
@@ -267,5 +267,5 @@ def _plain(event: Event, phase: int) -> Event:
 def _buffers(live: Iterable[LiveEntry]) -> Iterator[Event]:
     for entry in live:
         if entry.type is LiveType.BUFFER:
-            found = _plain(buffer_event(entry), entry.phase)
+            found = _plain(as_event(entry), entry.phase)
             yield from (found._replace(device=chip) for chip in entry.chips)
