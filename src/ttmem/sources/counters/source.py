@@ -45,7 +45,7 @@ from ttmem.sources.counters.remarks import (
 )
 from ttmem.sources.counters.slots import SlotReader, opened_only
 from ttmem.sources.listing import DirectoryScan
-from ttmem.sources.shm import DEFAULT_DIRECTORY, by_user
+from ttmem.sources.shm import DEFAULT_DIRECTORY, by_user, fault
 
 _NOT_PUBLISHED = "L1 depends on dispatch_core_config and worker_l1_size, which are not published"
 _SHARED = "DRAM includes the trace region"
@@ -176,10 +176,8 @@ class CounterSource:
         for each in opened:
             try:
                 devices.append(self._sample(each, scan))
-            except Exception as problem:  # a bad file affects only its own device
-                what = f"{type(problem).__name__}: {problem}"[:200]
-                path = each.file.path
-                remarks.append(Remark("unreadable", f"{path} cannot be read: {what}", path=path))
+            except Exception as problem:
+                remarks.append(fault("unreadable", each.file.path, problem))
         return CounterReading(
             tuple(devices),
             (*_bounded(by_user(remarks)), *silent_processes(scan, devices, self._states)),

@@ -29,7 +29,7 @@ from ttmem.sources.probe.region_file import (
     RegionScan,
     TooMuch,
 )
-from ttmem.sources.shm import by_user, closed_file
+from ttmem.sources.shm import by_user, closed_file, fault
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 300.0  # before trying again to read a region that failed
 WITNESS_NS = 2_000_000_000  # a process seen alive within this time died now
@@ -186,7 +186,7 @@ class ProbeWatcher:
             remarks.append((name.uid, _why_not(name, problem)))
             return
         except Exception as problem:
-            remarks.append((name.uid, _fault(name.path, name.pid, problem)))
+            remarks.append((name.uid, fault("probe_region", name.path, problem, name.pid)))
             return
         wanted = self.wanted is None or self.wanted(reader)
         if wanted and (self.wanted is not None or reader.alive()):
@@ -218,15 +218,16 @@ class ProbeWatcher:
             if not alive and now - self._looked_ns < WITNESS_NS:
                 reader.region.note_death(now)
             news = reader.read(replaced or not alive)
-        except TooMuch as problem:
-            remark = Remark("probe_region", str(problem), reader.facts.pid, path=region[0])
-            return self._drop(region, reader, remark)
         except BadRegion as problem:
             remark = Remark("probe_region", str(problem), reader.facts.pid, path=region[0])
+            if isinstance(problem, TooMuch):
+                return self._drop(region, reader, remark)
             remarks.append((reader.uid, remark))
             news = ProbeNews(reader.facts, reader.path, ended=True)
         except Exception as problem:
-            return self._drop(region, reader, _fault(region[0], reader.facts.pid, problem))
+            return self._drop(
+                region, reader, fault("probe_region", region[0], problem, reader.facts.pid)
+            )
         if news.ended:
             reader.close()
             del self._readers[region]
@@ -254,12 +255,6 @@ def _bounded(
         files = several(count, "more file")
         text = f"{files} ttmem_* of user {user_name(uid)} are not read: {MOST_PER_USER} of each user is the limit"
         yield Remark("probe_region", text)
-
-
-def _fault(path: str, pid: int, problem: Exception) -> Remark:
-    """An error caused by the contents of one region must not affect others."""
-    what = f"{type(problem).__name__}: {problem}"[:200]
-    return Remark("probe_region", f"{path} cannot be read: {what}", pid, path=path)
 
 
 def _why_not(name: RegionEntry, problem: BadRegion) -> Remark:
