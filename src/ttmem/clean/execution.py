@@ -17,7 +17,7 @@ from ttmem.sources.owned_files import (
     Changed,
     OpenFile,
     Use,
-    folder_key,
+    key_of,
     leased,
     opened,
     opened_folder,
@@ -99,7 +99,14 @@ def _remove(step: RemoveRegion | RemoveProbe, backup: Backup) -> None:
                 and judge_rows(step.data, step.key, ProcessStates(), scan_proc())[1]
             ):
                 raise Changed("names a live process")
-        entry = _file_entry(file)
+        entry: Entry = {
+            "kind": "file",
+            "path": file.path,
+            "folder": list(key_of(os.fstat(file.folder))),
+            "mode": stat.S_IMODE(file.status.st_mode),
+            "uid": file.status.st_uid,
+            "gid": file.status.st_gid,
+        }
         backup.keep(entry, file.descriptor)
         try:
             remove(file, lease)
@@ -111,17 +118,6 @@ def _remove(step: RemoveRegion | RemoveProbe, backup: Backup) -> None:
 def _check_size(file: OpenFile, size: int) -> None:
     if file.status.st_size != size:
         raise Changed("has changed size")
-
-
-def _file_entry(file: OpenFile) -> Entry:
-    return {
-        "kind": "file",
-        "path": file.path,
-        "folder": list(folder_key(file.folder)),
-        "mode": stat.S_IMODE(file.status.st_mode),
-        "uid": file.status.st_uid,
-        "gid": file.status.st_gid,
-    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +163,7 @@ def _restore_file(entry: Entry, saved: int) -> None:
     path, name = os.path.split(entry["path"])
     device, inode = entry["folder"]
     with opened_folder(path) as folder:
-        if folder_key(folder) != (device, inode):
+        if key_of(os.fstat(folder)) != (device, inode):
             raise Changed(f"was in another directory than the one that is now at {path}")
         owner = (entry["uid"], entry["gid"]) if os.geteuid() == 0 else None
         try:

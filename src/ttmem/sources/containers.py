@@ -202,7 +202,7 @@ class Containers:
         taken_ns = now_ns()
         self._list(now)
         groups = self._processes()
-        ours = _device(DEFAULT_DIRECTORY)
+        ours = device_at(DEFAULT_DIRECTORY)
         self._namespaces = {n: known for n, known in self._namespaces.items() if n in groups}
         before = self._owners
         self._owners = {n: before[n] if n in before else _owner(groups[n]) for n in groups}
@@ -372,7 +372,8 @@ def _mount(descriptor: int) -> bytes:
         return next(line for line in file if line.startswith(b"mnt_id:"))
 
 
-def _device(path: str) -> int | None:
+def device_at(path: str) -> int | None:
+    """The file system that is there."""
     try:
         return os.stat(path).st_dev
     except OSError:

@@ -205,10 +205,14 @@ class SlotReader:
     ) -> None:
         if slot[0] == _RELEASING:
             return
-        if not _is_possible(slot):
-            remarks.append(_impossible(slot))
-            return
         pid, *counters, updated, name = slot
+        largest = max(counters)
+        if pid <= 0 or largest >= LARGEST:
+            text = (
+                f"the slot of pid {pid} holds impossible figures (up to {largest} bytes); left out"
+            )
+            remarks.append(Remark("impossible", text, pid))
+            return
         counted = Amounts(*counters)
         said = ProcessSample(pid, None, _text(name), Owner.DEAD, counted, _on_wall_clock(updated))
         sample = judge.judged(said)
@@ -216,7 +220,8 @@ class SlotReader:
         if dead and self._moving.has_moved(sample.pid, sample.updated_ns):
             sample = sample._replace(owner=Owner.ELSEWHERE)
         if sample.pid in found:
-            remarks.append(_twice(sample))
+            text = f"process {sample.pid} has two slots; those that are its own are added"
+            remarks.append(Remark("twice", text, sample.pid))
             sample = _merged(found[sample.pid], sample)
         found[sample.pid] = sample
 
@@ -258,10 +263,6 @@ def opened_only(
     return tuple(samples)
 
 
-def _is_possible(slot: Slot) -> bool:
-    return slot[0] > 0 and max(slot[1:6]) < LARGEST
-
-
 def _on_wall_clock(updated_ns: int) -> int:
     """Early layouts use the monotonic clock; 0 means never updated."""
     if updated_ns >= FIRST_WALL_CLOCK_NS or not updated_ns:
@@ -281,18 +282,6 @@ def _merged(one: ProcessSample, other: ProcessSample) -> ProcessSample:
     return one._replace(
         counters=Amounts.total((one.counters, other.counters)),
         updated_ns=max(one.updated_ns, other.updated_ns),
-    )
-
-
-def _impossible(slot: Slot) -> Remark:
-    pid, largest = slot[0], max(slot[1:6])
-    text = f"the slot of pid {pid} holds impossible figures (up to {largest} bytes); left out"
-    return Remark("impossible", text, pid)
-
-
-def _twice(sample: ProcessSample) -> Remark:
-    return Remark(
-        "twice", f"process {sample.pid} has two slots; those that are its own are added", sample.pid
     )
 
 

@@ -210,21 +210,15 @@ def compact(path: str) -> bool:
         name = os.path.basename(path)
         status = os.stat(name, dir_fd=folder, follow_symlinks=False)
         ours = region.uid == os.geteuid() and key_of(status) == region.key
-        if ours and status.st_size >= SMALLEST and is_compactable(region):
+        whole = region.header().version == layout.VERSION and status.st_size >= SMALLEST
+        # Not if the live table was full: then the ring is needed to tell what was never freed.
+        listed = not region.losses().live_not_listed
+        if ours and whole and listed and not region.process_alive():
             data = compacted(region)
             if len(data) < status.st_size // 2:
                 _replace(folder, name, status, data)
                 return True
     return False
-
-
-def is_compactable(region: ProbeRegion) -> bool:
-    """Not if the live table was full: then the ring is needed to tell what was never freed."""
-    return (
-        region.header().version == layout.VERSION
-        and not region.process_alive()
-        and not region.losses().live_not_listed
-    )
 
 
 def compacted(region: ProbeRegion) -> bytes:

@@ -97,10 +97,11 @@ def ended_process(reader: RegionReader) -> EndedProcess:
     region = reader.region
     reader.rebuild()
     news = reader.read(ended=True)
+    last = [event.time for event in _events(news.earlier[-EVENT_SIZE:])]
     return EndedProcess(
         news=_never_freed(reader, news),
         ended_ns=region.header().ended_ns,
-        last_ns=_last_time(news) or region.last_event_ns or region.created_ns,
+        last_ns=max(last, default=0) or region.last_event_ns or region.created_ns,
         in_order=region.in_order(),
     )
 
@@ -135,7 +136,3 @@ def _never_freed(reader: RegionReader, news: ProbeNews) -> ProbeNews:
 
 def _events(data: bytes) -> Iterator[Event]:
     return (Event.unpack(data, at) for at in range(0, len(data), EVENT_SIZE))
-
-
-def _last_time(news: ProbeNews) -> int | None:
-    return max((event.time for event in _events(news.earlier[-EVENT_SIZE:])), default=None)

@@ -216,18 +216,15 @@ class RegionFile:
         return int(U64.unpack(self.read(offset, 8))[0])
 
     def set_word(self, offset: int, word: int) -> None:
-        """Does nothing if the file is another user's, or in a container."""
+        """In the file that is open, even if another one has its name now. Not in another user's, or in a container."""
+        if self.uid != os.geteuid() or self._inside:
+            return
         with suppress(OSError):
-            if self.uid == os.geteuid() and not self._inside:
-                self.write(offset, U64.pack(word))
-
-    def write(self, offset: int, data: bytes) -> None:
-        """Into the file that is open, even if another one has its name now."""
-        file = os.open(f"/proc/self/fd/{self._file}", os.O_WRONLY | os.O_CLOEXEC)
-        try:
-            os.pwrite(file, data, offset)
-        finally:
-            os.close(file)
+            file = os.open(f"/proc/self/fd/{self._file}", os.O_WRONLY | os.O_CLOEXEC)
+            try:
+                os.pwrite(file, U64.pack(word), offset)
+            finally:
+                os.close(file)
 
 
 @dataclass(frozen=True, slots=True)
