@@ -94,11 +94,10 @@ def _remove(step: RemoveRegion | RemoveProbe, backup: Backup) -> None:
         if isinstance(step, RemoveRegion):
             if os.pread(file.descriptor, len(step.data), 0) != step.data:
                 raise Changed("has been written to")
-            if (
-                lease.use is Use.UNKNOWN
-                and judge_rows(step.data, step.key, ProcessStates(), scan_proc())[1]
-            ):
-                raise Changed("names a live process")
+            if lease.use is Use.UNKNOWN:
+                _, live = judge_rows(step.data, step.key, ProcessStates(), scan_proc())
+                if live:
+                    raise Changed("names a live process")
         entry: Entry = {
             "kind": "file",
             "path": file.path,
@@ -184,8 +183,8 @@ def _restore_slots(entry: Entry, saved: int) -> None:
         if not len(image) == len(now) == layout.size:
             raise Changed("has changed size")
         scan = scan_proc()
-        owned = judge_rows(now, key, ProcessStates(), scan)[1] or scan.mapped_by.get(key)
-        if owned or lease.use is Use.SOMEBODY:
+        _, live = judge_rows(now, key, ProcessStates(), scan)
+        if live or scan.mapped_by.get(key) or lease.use is Use.SOMEBODY:
             raise Changed("is in use by a live process, which may claim the rows at any moment")
         rows = {int(index): row_in(image, layout, int(index)) for index in entry["slots"]}
         # A row that was not cleared in the end still has its contents.

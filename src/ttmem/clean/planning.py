@@ -160,12 +160,8 @@ class _Judge:
         if seen is None:
             return None
         if isinstance(seen, Remark):
-            helps = (
-                f"sudo {_command(os.path.dirname(file.path))}"
-                if seen.kind == "other_user"
-                else None
-            )
-            return LeftAlone(file.path, seen.text, helps)
+            helps = f"sudo {_command(os.path.dirname(file.path))}"
+            return LeftAlone(file.path, seen.text, helps if seen.kind == "other_user" else None)
         data, key = seen.data, seen.key
         rows, live = judge_rows(data, key, self._states, self._scan)
         mappers = self._scan.mapped_by.get(key, frozenset())

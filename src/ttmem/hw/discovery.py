@@ -126,33 +126,21 @@ class Capacities:
         chip = None if cluster is None else chip_of(cluster, number)
         try:
             if chip is not None:
+                spec = device_spec(chip.board, dispatch=dispatch, version=version)
                 return Discovered(
-                    device_spec(chip.board, dispatch=dispatch, version=version),
-                    source,
-                    environment,
-                    pci=chip.pci,
-                    remote=chip.is_remote,
-                    position=chip.position,
+                    spec, source, environment, chip.pci, chip.is_remote, chip.position
                 )
-            card = self._card(number)
+            card, pci = self._card(number), None
             if card is not None and card.board is not None:
-                return Discovered(
-                    _usual(card.board, dispatch, version),
-                    "sysfs",
-                    environment,
-                    pci=card.pci if card.is_the_chip(number) else None,
-                    remote=card.is_remote(number),
-                    board=card.board,
-                )
-            board = board_of_unique_id(number)
-            if board is not None:
-                return Discovered(
-                    _usual(board, dispatch, version),
-                    "unique id",
-                    environment,
-                    remote=is_remote_chip(number, board),
-                    board=board,
-                )
+                source, board, remote = "sysfs", card.board, card.is_remote(number)
+                pci = card.pci if card.is_the_chip(number) else None
+            else:
+                found = board_of_unique_id(number)
+                if found is None:
+                    return None
+                source, board, remote = "unique id", found, is_remote_chip(number, found)
+            spec = _usual(board, dispatch, version)
+            return Discovered(spec, source, environment, pci, remote, board=board)
         except BadInput:
             pass  # no product has this harvesting, so nothing is known
         return None
