@@ -64,7 +64,8 @@ def _drained_per_second(library: Path, folder: Path) -> float:
         file = RegionFile(process.region().path)
         head, best = 400_001, 0.0
         for _ in range(RUNS):
-            cursor = Cursor(file, head - file.count(Section.RING))
+            cursor = Cursor(file)
+            cursor.ticket = head - file.count(Section.RING)
             before = time.perf_counter()
             events = len(cursor.drain(b"").events) // EVENT_SIZE
             best = max(best, events / (time.perf_counter() - before))
@@ -81,12 +82,13 @@ def _lost_by_writers(library: Path, folder: Path) -> tuple[int, int]:
     with closing(Watched(library, folder, script, TTMEM_LOG="/dev/null")) as process:
         process.wait_for("open")
         region = process.region()
-        seen = 0
+        batches = []
         while process.process.poll() is None:
-            seen += len(region.new_events().events) // EVENT_SIZE
+            batches.append(region.new_events())
             time.sleep(0.01)
-        seen += len(region.new_events().events) // EVENT_SIZE
-        return region.lost, seen
+        batches.append(region.new_events())
+        seen = sum(len(batch.events) for batch in batches) // EVENT_SIZE
+        return sum(batch.lost for batch in batches), seen
 
 
 def measure() -> list[Row]:

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from ttmem.clock import now_ns
-from ttmem.fast_dataclasses import NamedTuple, dataclass, field
+from ttmem.fast_dataclasses import NamedTuple, dataclass
 from ttmem.text import printable
 from ttmem.workloads import Workload, workload
 
@@ -84,6 +84,9 @@ def user_title(uid: int) -> str:
 # -- /proc/PID/stat ----------------------------------------------------------------------------------------------
 
 
+_OVER = (b"Z", b"X")  # states
+
+
 @lru_cache(maxsize=1)
 def _boot_time_ns() -> int:
     with open("/proc/stat", "rb") as stat:
@@ -102,9 +105,10 @@ def _stat(pid: int) -> list[bytes] | None:
     return text[text.rfind(b")") + 2 :].split()
 
 
-def _is_over(fields: list[bytes]) -> bool:
-    """Whether it has ended, although its parent has not asked for the exit code yet."""
-    return fields[0] in (b"Z", b"X")
+def _running(pid: int) -> list[bytes] | None:
+    """The same; None also if it has ended, although its parent has not asked for the exit code yet."""
+    fields = _stat(pid)
+    return None if fields is None or fields[0] in _OVER else fields
 
 
 def _started_ns(fields: list[bytes]) -> int:
@@ -113,8 +117,8 @@ def _started_ns(fields: list[bytes]) -> int:
 
 def start_time_ns(pid: int) -> int | None:
     """In ns since 1970, in steps of 1/100 s; None if the process is gone or hidden."""
-    fields = _stat(pid)
-    return None if fields is None or _is_over(fields) else _started_ns(fields)
+    fields = _running(pid)
+    return None if fields is None else _started_ns(fields)
 
 
 def start_time_error_ns() -> int:
@@ -140,7 +144,7 @@ def is_alive(pid: int, started_ns: int | None) -> bool:
         return (
             True  # hidden, or we have no descriptor left; the kernel has just said that it exists
         )
-    return not _is_over(fields) and started_ns in (None, _started_ns(fields))
+    return fields[0] not in _OVER and started_ns in (None, _started_ns(fields))
 
 
 class RunningProgram(NamedTuple):
@@ -153,14 +157,8 @@ class RunningProgram(NamedTuple):
 
 def program(pid: int) -> RunningProgram | None:
     """None if the process has ended or is hidden."""
-    fields = _stat(pid)
-    if fields is None or _is_over(fields):
-        return None
-    return RunningProgram(int(fields[19]), _mark(fields))
-
-
-def _mark(fields: list[bytes]) -> tuple[bytes, ...]:
-    return tuple(fields[23:26])
+    fields = _running(pid)
+    return None if fields is None else RunningProgram(int(fields[19]), tuple(fields[23:26]))
 
 
 def parent_pid(pid: int) -> int | None:
@@ -214,15 +212,8 @@ def visible_pids() -> Iterator[int]:
             yield int(name)
 
 
-@dataclass(slots=True)
-class _InnerPids:
-    """Host pids by pid in the container. Takes 15 us for each process of the host."""
-
-    taken_ns: int = 0
-    pids: dict[int, list[int]] = field(default_factory=dict)
-
-
-_inner_pids = _InnerPids()
+# When it was taken, and host pids by pid in the container. Takes 15 us for each process of the host.
+_inner_pids: tuple[int, dict[int, list[int]]] = 0, {}
 _INNER_PIDS_KEPT_NS = 1_000_000_000
 
 
@@ -233,14 +224,15 @@ def pid_outside(inner: int, start_ticks: int, uid: int, since_ns: int) -> int | 
     """
     global _inner_pids
     now = now_ns()
-    if not since_ns < _inner_pids.taken_ns <= now < _inner_pids.taken_ns + _INNER_PIDS_KEPT_NS:
-        found: dict[int, list[int]] = {}
+    taken_ns, found = _inner_pids
+    if not since_ns < taken_ns <= now < taken_ns + _INNER_PIDS_KEPT_NS:
+        found = {}
         for pid in visible_pids():
             number = name_and_inner_pid(pid)[1]
             if number is not None:
                 found.setdefault(number, []).append(pid)
-        _inner_pids = _InnerPids(now, found)
-    for pid in _inner_pids.pids.get(inner, ()):
+        _inner_pids = now, found
+    for pid in found.get(inner, ()):
         running = program(pid)
         if running is not None and running.start_ticks == start_ticks and user_id(pid) == uid:
             return pid
@@ -345,15 +337,13 @@ def shared_files(pid: int) -> frozenset[tuple[int, int]] | None:
 def process_facts(pid: int, uid: int | None = None) -> ProcessFacts:
     if uid is None:
         uid = user_id(pid)
-    fields = _stat(pid)
-    if fields is None or _is_over(fields):
-        fields = []
+    fields = _running(pid) or []
     return ProcessFacts(
         pid,
         _started_ns(fields) if fields else None,
         user_name(uid),
         command_line(pid),
-        _mark(fields),
+        tuple(fields[23:26]),
         workload_of(pid),
     )
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ttmem.clean import Backups, Plan, Scope, make_plan
+from ttmem.clean.backup import Backups
+from ttmem.clean.planning import Plan, make_plan
 from ttmem.sources.host import surroundings
 
 Planner = Callable[[], Plan]
@@ -37,7 +38,7 @@ def plan(shm: Path) -> Planner:
     """Where the tests run in a container themselves, pids must be believed to be dead."""
     here = surroundings()
     force = here.hidden_pids or not here.host_pids
-    return lambda: make_plan(Scope(str(shm), None, force))
+    return lambda: make_plan(str(shm), None, force)
 
 
 @pytest.fixture

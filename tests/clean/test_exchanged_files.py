@@ -17,7 +17,9 @@ from tests.doctor.hosts import write_probe_region
 from tests.other_user import OTHER, needs_root
 from tests.own_process import ran
 from tests.sources.region_writer import Slot, Written
-from ttmem.clean import Backups, Plan, RemoveSocket, Restored, carry_out, undo
+from ttmem.clean.backup import Backups
+from ttmem.clean.execution import Restored, carry_out, undo
+from ttmem.clean.planning import Plan, RemoveSocket
 from ttmem.errors import BadInput
 from ttmem.sources.owned_files import Changed, leased, opened, remove
 

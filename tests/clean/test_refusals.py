@@ -14,7 +14,9 @@ import pytest
 
 from tests.clean.conftest import Mapper, Planner, Start
 from tests.sources.region_writer import Slot, Written
-from ttmem.clean import Backups, ClearSlots, Scope, carry_out, make_plan
+from ttmem.clean.backup import Backups
+from ttmem.clean.execution import carry_out
+from ttmem.clean.planning import ClearSlots, make_plan
 
 HELD = (4096, 0, 0, 0, 0)
 OWNER = slice(856, 856 + 120)  # the first row
@@ -76,7 +78,7 @@ def test_other_users_regions_are_left_alone_with_the_command_that_helps(
     child = os.fork()
     if child == 0:
         os.setuid(pwd.getpwnam("nobody").pw_uid)
-        made = make_plan(Scope(str(shm), None, force=True))
+        made = make_plan(str(shm), None, force=True)
         words = [(left.path, left.command) for left in made.left]
         os.write(writer, json.dumps([len(made.steps), words]).encode())
         os._exit(0)
@@ -131,8 +133,8 @@ def test_rows_of_a_region_that_a_container_uses_are_left_alone(
     path = Written(slots=[Slot(dead(), HELD)]).write(shm)
     mapping(path, *_in_a_container())
 
-    made = make_plan(Scope(str(shm), None))
-    forced = make_plan(Scope(str(shm), None, force=True))
+    made = make_plan(str(shm), None)
+    forced = make_plan(str(shm), None, force=True)
 
     assert made.steps == ()
     assert [left.command for left in made.left] == [f"ttmem clean --shm {shm} --force --yes"]

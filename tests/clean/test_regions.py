@@ -10,7 +10,9 @@ import pytest
 
 from tests.clean.conftest import Mapper, Planner, Start
 from tests.sources.region_writer import Slot, Written
-from ttmem.clean import Backups, ClearSlots, RemoveRegion, carry_out
+from ttmem.clean.backup import Backups
+from ttmem.clean.execution import carry_out
+from ttmem.clean.planning import ClearSlots, RemoveRegion
 from ttmem.events import Amounts, Owner
 from ttmem.sources.counters.source import CounterSource
 

@@ -11,8 +11,8 @@ import pytest
 
 from tests.clean.conftest import Mapper, Planner, Start
 from tests.sources.region_writer import Slot, Written
-from ttmem.clean import Backups, carry_out, undo
-from ttmem.clean.backup import Backup
+from ttmem.clean.backup import Backup, Backups
+from ttmem.clean.execution import carry_out, undo
 from ttmem.errors import BadInput, TtmemError
 
 HELD = (4096, 2048, 0, 0, 512)

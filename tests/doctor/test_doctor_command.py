@@ -15,11 +15,11 @@ import pytest
 from tests.doctor.hosts import HOST, host, process, region
 from tests.sources.region_writer import Slot, Written
 from ttmem.commands import doctor
-from ttmem.doctor import examine
+from ttmem.doctor.examination import examine
 from ttmem.errors import BadInput
 from ttmem.events import Owner, Remark
 from ttmem.sources.host import RuntimeUse
-from ttmem.sources.socket.knock import SocketFacts, SocketState
+from ttmem.sources.socket.listener import SocketFacts, SocketState
 from ttmem.views.doctor import doctor_sheet
 
 HELD = (4096, 2048, 0, 0, 512)

@@ -7,17 +7,18 @@ from dataclasses import replace
 import pytest
 
 from tests.doctor.hosts import CARD, HOST, SURROUNDINGS, host, process, region
-from ttmem.clean import LeftAlone, Plan, RemoveRegion
-from ttmem.doctor import Finding, Level, examine
+from ttmem.clean.planning import LeftAlone, Plan, RemoveRegion
+from ttmem.doctor.examination import examine
+from ttmem.doctor.finding import Finding, Level
 from ttmem.events import Owner, Remark
+from ttmem.sources.containers import ContainerFacts
 from ttmem.sources.host import (
-    ContainerFacts,
     FolderFacts,
     HiddenFacts,
     HostFacts,
     ProbeFacts,
 )
-from ttmem.sources.socket.knock import SocketFacts, SocketState
+from ttmem.sources.socket.listener import SocketFacts, SocketState
 
 GHOST = Remark("ghost", "process 4711 (python) has died", 4711, 4096)
 CLEAN = "ttmem clean --yes"

@@ -12,7 +12,7 @@ import pytest
 from tests.doctor.hosts import SIZE, write_probe_region
 from ttmem.procfs import start_time_ns
 from ttmem.sources.host import card_facts, driver_version, probe_facts, proc_hides, runtimes_in_use
-from ttmem.sources.socket.knock import SocketState, knock
+from ttmem.sources.socket.listener import SocketState, knock
 
 
 def _mapped(path: Path) -> mmap.mmap:

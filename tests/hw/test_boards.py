@@ -12,21 +12,22 @@ WH, BH = Arch.WORMHOLE, Arch.BLACKHOLE
 
 
 @pytest.mark.parametrize(
-    "expected",
+    ("expected", "dispatch"),
     [
-        Board("n150", WH, 1, 1, 0, Dispatch.ROW),
-        Board("n300", WH, 2, 2, 0, Dispatch.ETH),
-        Board("t3k", WH, 8, 2, 0, Dispatch.ETH),
-        Board("galaxy", WH, 32, 0, 0, Dispatch.ROW),
-        Board("p100", BH, 1, 2, 1, Dispatch.COL),
-        Board("p150", BH, 1, 2, 0, Dispatch.COL, also_harvested=(1,)),
-        Board("p300", BH, 2, 2, 0, Dispatch.COL),
-        Board("bh-galaxy", BH, 32, 1, 0, Dispatch.COL),
+        (Board("n150", WH, 1, 1, 0), Dispatch.ROW),
+        (Board("n300", WH, 2, 2, 0), Dispatch.ETH),
+        (Board("t3k", WH, 8, 2, 0), Dispatch.ETH),
+        (Board("galaxy", WH, 32, 0, 0), Dispatch.ROW),
+        (Board("p100", BH, 1, 2, 1), Dispatch.COL),
+        (Board("p150", BH, 1, 2, 0, also_harvested=(1,)), Dispatch.COL),
+        (Board("p300", BH, 2, 2, 0), Dispatch.COL),
+        (Board("bh-galaxy", BH, 32, 1, 0), Dispatch.COL),
     ],
-    ids=lambda expected: expected.name,
+    ids=lambda expected: getattr(expected, "name", ""),
 )
-def test_a_board_has_its_chips_harvesting_and_dispatch(expected: Board) -> None:
-    assert board(expected.name) == expected
+def test_a_board_has_its_chips_harvesting_and_dispatch(expected: Board, dispatch: Dispatch) -> None:
+    found = board(expected.name)
+    assert (found, found.dispatch) == (expected, dispatch)
 
 
 @pytest.mark.parametrize(

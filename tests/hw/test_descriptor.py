@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from tests.patience import wait_until
 
 from ttmem.errors import BadInput
-from ttmem.hw import board, parse_cluster, read_cluster
+from ttmem.hw import board, device_spec
+from ttmem.hw.descriptor import parse_cluster, read_cluster
 
 DESCRIPTORS = Path(__file__).parents[1] / "data" / "cluster_descriptors"
 TEXTS = [path.read_bytes() for path in sorted(DESCRIPTORS.glob("*.yaml"))]
@@ -31,7 +32,7 @@ def is_read_or_refused_in_words(data: bytes) -> bool:
         return str(refused).startswith("hostile.yaml: ")
     for chip in cluster.chips:
         with contextlib.suppress(BadInput):
-            cluster.spec(chip)
+            device_spec(chip.board)
     return True
 
 
@@ -94,7 +95,7 @@ def test_more_harvesting_than_a_product_has_is_read_but_gives_no_capacities() ->
     three_rows = "{0: {harvest_mask: 7}, 1: {harvest_mask: 3}}"
     cluster = parse_cluster(two_chips(harvesting=three_rows), "odd.yaml")
     with pytest.raises(BadInput, match="3 harvested Tensix rows"):
-        cluster.spec(0)
+        device_spec(cluster.chips[0].board)
 
 
 @pytest.mark.parametrize(
@@ -204,7 +205,7 @@ def test_a_real_machine_is_read_and_has_capacities(path: Path) -> None:
     cluster = read_cluster(path)
     for chip in cluster.chips:
         known = board(chip.board_type or "")
-        spec = cluster.spec(chip)
+        spec = device_spec(chip.board)
         assert chip.arch is known.arch
         assert (chip.position is not None) == known.name.endswith("galaxy")
         assert 0 < spec.l1_capacity < spec.l1_total

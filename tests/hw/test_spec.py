@@ -23,7 +23,7 @@ def test_a_p150_is_as_the_runtime_itself_reports_it() -> None:
 def test_the_trace_region_is_taken_from_every_dram_bank() -> None:
     spec = device_spec("p150", trace_region_size=MIB)
     assert (spec.trace_bank_size, spec.dram_bank_size) == (131_072, 4_277_010_304)
-    assert (spec.trace_capacity, spec.dram_capacity) == (MIB, 8 * 4_277_010_304)
+    assert spec.dram_capacity == 8 * 4_277_010_304
 
 
 @pytest.mark.parametrize("dispatch", [None, Dispatch.ROW, Dispatch.ETH, "eth"])
@@ -138,8 +138,8 @@ def test_an_unknown_runtime_is_noted_in_the_spec() -> None:
 
 
 def test_a_board_of_ones_own_can_be_described() -> None:
-    own = Board("lab", Arch.WORMHOLE, 1, 0, 0, Dispatch.COL)
-    assert (device_spec(own).board, device_spec(own).grid) == ("lab", (7, 10))
+    spec = device_spec(Board("lab", Arch.WORMHOLE, 1, 0), dispatch=Dispatch.COL)
+    assert (spec.board, spec.grid) == ("lab", (7, 10))
 
 
 @pytest.mark.parametrize(
@@ -170,9 +170,11 @@ def test_what_can_be_allocated_and_what_is_reserved_make_up_the_whole_memory(
 ) -> None:
     spec = device_spec(board, dispatch=dispatch, l1_small_size=l1_small, trace_region_size=trace)
     firmware = spec.l1_map.kernel_config_base * spec.l1_banks
-    assert spec.l1_kind_capacity + spec.l1_small_capacity == spec.l1_capacity
+    l1_small_capacity = spec.l1_banks * spec.l1_small_bank_size
+    trace_capacity = spec.dram_banks * spec.trace_bank_size
+    assert spec.l1_banks * spec.l1_bank_size + l1_small_capacity == spec.l1_capacity
     assert spec.l1_capacity + spec.ring_capacity + firmware == spec.l1_total
     usable = spec.dram_banks * (spec.dram_view_size - spec.dram_reserved)
-    assert spec.dram_capacity + spec.trace_capacity == usable
-    assert spec.l1_small_capacity >= l1_small
-    assert spec.trace_capacity >= trace
+    assert spec.dram_capacity + trace_capacity == usable
+    assert l1_small_capacity >= l1_small
+    assert trace_capacity >= trace

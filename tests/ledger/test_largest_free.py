@@ -126,7 +126,7 @@ def test_a_block_that_no_allocator_gave_makes_it_unknown_until_it_is_gone(odd: E
 
     tell(books, process, odd)
     assert use(books, MemoryKind.DRAM).largest_free is None
-    assert use(books, MemoryKind.L1).largest_free == SPEC.l1_kind_capacity
+    assert use(books, MemoryKind.L1).largest_free == SPEC.l1_banks * SPEC.l1_bank_size
     tell(books, process, free(MemoryKind.DRAM, 9))
     assert use(books, MemoryKind.DRAM).largest_free == before
 
@@ -139,7 +139,7 @@ def test_processes_that_split_the_banks_differently_make_it_unknown_while_both_l
     assert books.snapshot(1).devices[0].l1_map is None
 
     books.release(other, 2)
-    assert use(books, MemoryKind.L1).largest_free == SPEC.l1_kind_capacity
+    assert use(books, MemoryKind.L1).largest_free == SPEC.l1_banks * SPEC.l1_bank_size
 
 
 def test_a_client_that_declares_no_base_has_none() -> None:

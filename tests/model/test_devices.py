@@ -13,7 +13,8 @@ from tests.patience import wait_until
 from ttmem.client import AllocationClient, GraphTracker
 from ttmem.errors import BadInput
 from ttmem.events import MemoryKind
-from ttmem.hw import Arch, read_cluster
+from ttmem.hw import Arch
+from ttmem.hw.descriptor import read_cluster
 from ttmem.model import create_buffer, open_device, open_mesh_device
 from ttmem.model.errors import BadMesh
 
@@ -66,7 +67,7 @@ def test_a_cluster_gives_its_chips_and_their_harvesting(tracker: RecordingTracke
 
     assert mesh.get_device_ids() == [0, 1, 2]
     assert (first.unique_id, first.spec.arch) == ("18446744073709551000", Arch.BLACKHOLE)
-    assert first.pci == read_cluster(DESCRIPTORS / "p150x4.yaml").chip(0).pci
+    assert first.pci == read_cluster(DESCRIPTORS / "p150x4.yaml").chips[0].pci
 
 
 def test_a_chip_of_a_cluster_is_opened_with_its_own_grid(tracker: RecordingTracker) -> None:

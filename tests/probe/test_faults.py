@@ -77,8 +77,9 @@ def test_a_killed_reader_troubles_neither_process_nor_other_readers(watch: Watch
 
     process.go_on()
     process.wait_for("done")
-    events = events_of(region.new_events())
-    assert region.lost == 0
+    batch = region.new_events()
+    events = events_of(batch)
+    assert batch.lost == 0
     assert [event.op for event in events if event.op == Op.FREE] == [Op.FREE] * 1000
 
 

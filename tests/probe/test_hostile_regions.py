@@ -289,7 +289,7 @@ def test_a_large_folder_is_walked_through_step_by_step(tmp_path: Path) -> None:
 def test_of_another_user_only_some_regions_of_ended_processes_are_read(
     done: Watch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: str | None
 ) -> None:
-    monkeypatch.setattr("ttmem.sources.probe.ended.MOST_SECONDS_OF_OTHERS", 0.0)
+    monkeypatch.setattr("ttmem.sources.probe.ended.MOST_SECONDS_OF_OTHERS", 1e-9)
     for _ in range(3):
         path = killed(done(HOLDS))
         if owner is not None:

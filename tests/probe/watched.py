@@ -7,13 +7,13 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.own_process import ran
 from ttmem.probe import environment, layout
 from ttmem.sources.probe.region import ProbeRegion
-from ttmem.sources.probe.region_file import RegionFile, find_regions
+from ttmem.sources.probe.region_file import find_regions
 
 WRAPPER = shlex.split(os.environ.get("TTMEM_TEST_WRAPPER", ""))  # of `make sanitize`
 SOURCES = Path(__file__).parent / "runtime"
@@ -175,5 +175,6 @@ class Launcher:
 
 def switch(path: str, on: bool) -> None:
     """Turns tracking on or off in a running process."""
-    with closing(RegionFile(path)) as file:
-        file.write(layout.TRACKING_AT, int(on).to_bytes(4, "little"))
+    with open(path, "r+b", buffering=0) as file:
+        file.seek(layout.TRACKING_AT)
+        file.write(int(on).to_bytes(4, "little"))

@@ -14,8 +14,9 @@ import pytest
 from tests.patience import wait_until
 from tests.sources.region_writer import Slot, Written
 from ttmem.events import DeviceSample
-from ttmem.hw import Cluster, read_cluster
-from ttmem.hw.discovery import Capacities, Descriptors
+from ttmem.hw import device_spec
+from ttmem.hw.descriptor import Cluster, read_cluster
+from ttmem.hw.discovery import LARGEST, Capacities, Descriptors
 from ttmem.hw.umd import Discovery
 from ttmem.sources.counters.proc_scan import ProcScanner
 from ttmem.sources.counters.source import CounterSource
@@ -90,7 +91,7 @@ def test_the_owners_descriptor_comes_first(tmp_path: Path, bare: Capacities) -> 
     cluster = read_cluster(P150X4)
     chip = cluster.by_unique_id(IN_P150X4)
     assert chip is not None
-    assert _found(device) == ("cluster descriptor", "p150", cluster.spec(chip).l1_capacity)
+    assert _found(device) == ("cluster descriptor", "p150", device_spec(chip.board).l1_capacity)
 
 
 def test_a_relative_path_is_the_owners(tmp_path: Path, bare: Capacities) -> None:
@@ -290,18 +291,18 @@ def test_a_descriptor_that_a_process_names_is_read_again_when_its_user_has_time_
     path = tmp_path / "mine.yaml"
     path.write_bytes(P150X4.read_bytes())
     descriptors = Descriptors()
-    before = descriptors.read_named(str(path), 1000)
+    before = descriptors.read(str(path), LARGEST, 1000)
 
     # when it changes all the time
     def changed() -> Cluster | None:
         path.write_text(f"arch: {{}} # {os.urandom(8).hex()}")
-        return descriptors.read_named(str(path), 1000)
+        return descriptors.read(str(path), LARGEST, 1000)
 
     at_once = changed()
 
     # then its user waits, and nobody else does
     assert before is at_once is not None
-    assert descriptors.read_named(str(path), 1001) is None
+    assert descriptors.read(str(path), LARGEST, 1001) is None
     wait_until(lambda: changed() is None)
 
 
@@ -313,7 +314,7 @@ def test_two_jobs_of_one_user_have_descriptors_of_their_own_at_the_first_look(
         path.write_bytes(P150X4.read_bytes())
     descriptors = Descriptors()
 
-    read = [descriptors.read_named(str(path), 1000) for path in paths]
+    read = [descriptors.read(str(path), LARGEST, 1000) for path in paths]
 
     assert None not in read
 
@@ -324,5 +325,5 @@ def test_a_descriptor_that_a_process_names_is_not_read_beyond_what_one_can_have(
     path = tmp_path / "long.yaml"
     path.write_bytes(P150X4.read_bytes() + b"#" * (1 << 20))
 
-    assert Descriptors().read_named(str(path), 1000) is None
+    assert Descriptors().read(str(path), LARGEST, 1000) is None
     assert Descriptors().read(str(path)) is not None

@@ -17,7 +17,7 @@ from ttmem.events import Amounts, Owner
 from ttmem.feeds import LocalFeed
 from ttmem.procfs import user_id
 from ttmem.sources.counters.files import MOST_PER_USER
-from ttmem.sources.counters.proc_scan import CpuBudget, scan_proc
+from ttmem.sources.counters.proc_scan import ProcBudget, scan_proc
 from ttmem.sources.counters.process_states import ProcessStates
 from ttmem.sources.counters.remarks import silent_processes
 from ttmem.sources.counters.source import MAX_DEVICES, CounterSource
@@ -139,7 +139,7 @@ def test_the_processes_of_one_user_take_no_more_than_their_share_of_a_walk(
     # given a process of another user, and no time left for that user
     pid = spawn_as(OTHER)
     uid = user_id(pid)
-    share = CpuBudget(0.0)
+    share = ProcBudget(0.0)
 
     # when all processes are looked at
     found = scan_proc(budget=share)

@@ -8,7 +8,8 @@ import pytest
 
 from tests.ttnn.bench.boards import BOARDS, Sizes
 from tests.ttnn.bench.machine import Machine
-from ttmem.hw import read_cluster
+from ttmem.hw import device_spec
+from ttmem.hw.descriptor import read_cluster
 
 SIZES = Sizes(l1_small_size=32_768, trace_region_size=1 << 20)
 
@@ -49,4 +50,4 @@ def test_ttmem_reads_the_descriptor_as_the_runtime_does(
     cluster = read_cluster(there.descriptor)
 
     assert [chip.unique_id for chip in cluster.chips] == there.unique_ids
-    assert {cluster.spec(chip).grid for chip in cluster.chips} == {there.board.spec().grid}
+    assert {device_spec(chip.board).grid for chip in cluster.chips} == {there.board.spec().grid}

@@ -6,7 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.ttnn.bench.machine import Machine
-from ttmem.clean import Backups, Plan, Scope, carry_out, make_plan
+from ttmem.clean.backup import Backups
+from ttmem.clean.execution import carry_out
+from ttmem.clean.planning import Plan, make_plan
 from ttmem.events import Owner
 from ttmem.sources.counters.source import CounterSource
 from ttmem.sources.host import surroundings
@@ -34,8 +36,9 @@ def test_after_a_kill_the_row_is_free_again_and_the_others_go_on(
     before = _owners(region)
 
     here = surroundings()
-    scope = Scope(str(region.parent), None, force=here.hidden_pids or not here.host_pids)
-    own = tuple(step for step in make_plan(scope).steps if step.path == str(region))
+    force = here.hidden_pids or not here.host_pids
+    plan = make_plan(str(region.parent), None, force)
+    own = tuple(step for step in plan.steps if step.path == str(region))
     ((outcome,), _) = carry_out(Plan(own, ()), Backups(tmp_path))
     first.run(f"b = {TENSOR}")
     fourth = there.session()

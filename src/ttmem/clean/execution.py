@@ -8,17 +8,16 @@ from dataclasses import dataclass, replace
 
 from ttmem.clean.backup import Backup, Backups, Entry, boot_id, create
 from ttmem.clean.planning import ClearSlots, Outcome, Plan, RemoveProbe, RemoveRegion, Step
-from ttmem.clean.slots import DeadSlot, clear_row, judge_rows, owner_of, row, row_in, write_row
+from ttmem.clean.slots import DeadSlot, judge_rows, owner_of, row, row_in, write_row
 from ttmem.errors import TtmemError
 from ttmem.sources.counters.layout import LAYOUTS
 from ttmem.sources.counters.proc_scan import scan_proc
 from ttmem.sources.counters.process_states import ProcessStates
 from ttmem.sources.owned_files import (
     Changed,
-    Lease,
     OpenFile,
     Use,
-    folder_key,
+    key_of,
     leased,
     opened,
     opened_folder,
@@ -40,10 +39,8 @@ def _outcome(step: Step, backup: Backup) -> Outcome:
     try:
         if isinstance(step, ClearSlots):
             return _clear(step, backup)
-        if isinstance(step, RemoveRegion):
-            _remove_region(step, backup)
-        elif isinstance(step, RemoveProbe):
-            _remove_probe(step, backup)
+        if isinstance(step, (RemoveRegion, RemoveProbe)):
+            _remove(step, backup)
         elif os.path.lexists(step.path):
             remove_stale(step.path)
         else:
@@ -61,7 +58,8 @@ def _clear(step: ClearSlots, backup: Backup) -> Outcome:
     with opened(step.path, step.key) as file:
         _check_size(file, step.size)
         scan, states, layout = scan_proc(), ProcessStates(), LAYOUTS[step.size]
-        entry = _slots_entry(step)
+        slots = [slot.index for slot in step.slots]
+        entry: Entry = {"kind": "slots", "path": step.path, "key": list(step.key), "slots": slots}
         backup.keep(entry, file.descriptor)
         for slot in step.slots:
             owner = owner_of(layout, slot.raw, step.key, states, scan)
@@ -70,7 +68,7 @@ def _clear(step: ClearSlots, backup: Backup) -> Outcome:
             if not owner or owner.counts or not still:
                 continue
             try:
-                clear_row(file.descriptor, layout, slot.index)
+                write_row(file.descriptor, layout, slot.index, bytes(layout.process.size))
             except OSError as failure:  # the backup stays, since part of the row may be gone
                 return Outcome(step, _part(step, cleared), f"failed: {failure.strerror}")
             cleared.append(slot)
@@ -88,58 +86,37 @@ def _part(step: ClearSlots, cleared: list[DeadSlot]) -> ClearSlots | None:
     return replace(step, slots=tuple(cleared)) if cleared else None
 
 
-def _remove_region(step: RemoveRegion, backup: Backup) -> None:
+def _remove(step: RemoveRegion | RemoveProbe, backup: Backup) -> None:
     with opened(step.path, step.key) as file, leased(file.descriptor) as lease:
-        _check_size(file, len(step.data))
+        _check_size(file, len(step.data) if isinstance(step, RemoveRegion) else step.size)
         if lease.use is Use.SOMEBODY:
             raise Changed("is used by a process now")
-        if os.pread(file.descriptor, len(step.data), 0) != step.data:
-            raise Changed("has been written to")
-        if (
-            lease.use is Use.UNKNOWN
-            and judge_rows(step.data, step.key, ProcessStates(), scan_proc()).live
-        ):
-            raise Changed("names a live process")
-        _remove(file, lease, backup)
-
-
-def _remove_probe(step: RemoveProbe, backup: Backup) -> None:
-    with opened(step.path, step.key) as file, leased(file.descriptor) as lease:
-        _check_size(file, step.size)
-        if lease.use is Use.SOMEBODY:
-            raise Changed("is used by a process now")
-        _remove(file, lease, backup)
-
-
-def _remove(file: OpenFile, lease: Lease, backup: Backup) -> None:
-    entry = _file_entry(file)
-    backup.keep(entry, file.descriptor)
-    try:
-        remove(file, lease)
-    except (Changed, OSError):
-        backup.forget(entry)
-        raise
+        if isinstance(step, RemoveRegion):
+            if os.pread(file.descriptor, len(step.data), 0) != step.data:
+                raise Changed("has been written to")
+            if lease.use is Use.UNKNOWN:
+                _, live = judge_rows(step.data, step.key, ProcessStates(), scan_proc())
+                if live:
+                    raise Changed("names a live process")
+        entry: Entry = {
+            "kind": "file",
+            "path": file.path,
+            "folder": list(key_of(os.fstat(file.folder))),
+            "mode": stat.S_IMODE(file.status.st_mode),
+            "uid": file.status.st_uid,
+            "gid": file.status.st_gid,
+        }
+        backup.keep(entry, file.descriptor)
+        try:
+            remove(file, lease)
+        except (Changed, OSError):
+            backup.forget(entry)
+            raise
 
 
 def _check_size(file: OpenFile, size: int) -> None:
     if file.status.st_size != size:
         raise Changed("has changed size")
-
-
-def _slots_entry(step: ClearSlots) -> Entry:
-    slots = [slot.index for slot in step.slots]
-    return {"kind": "slots", "path": step.path, "key": list(step.key), "slots": slots}
-
-
-def _file_entry(file: OpenFile) -> Entry:
-    return {
-        "kind": "file",
-        "path": file.path,
-        "folder": list(folder_key(file.folder)),
-        "mode": stat.S_IMODE(file.status.st_mode),
-        "uid": file.status.st_uid,
-        "gid": file.status.st_gid,
-    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +162,7 @@ def _restore_file(entry: Entry, saved: int) -> None:
     path, name = os.path.split(entry["path"])
     device, inode = entry["folder"]
     with opened_folder(path) as folder:
-        if folder_key(folder) != (device, inode):
+        if key_of(os.fstat(folder)) != (device, inode):
             raise Changed(f"was in another directory than the one that is now at {path}")
         owner = (entry["uid"], entry["gid"]) if os.geteuid() == 0 else None
         try:
@@ -206,8 +183,8 @@ def _restore_slots(entry: Entry, saved: int) -> None:
         if not len(image) == len(now) == layout.size:
             raise Changed("has changed size")
         scan = scan_proc()
-        owned = judge_rows(now, key, ProcessStates(), scan).live or scan.mapped_by.get(key)
-        if owned or lease.use is Use.SOMEBODY:
+        _, live = judge_rows(now, key, ProcessStates(), scan)
+        if live or scan.mapped_by.get(key) or lease.use is Use.SOMEBODY:
             raise Changed("is in use by a live process, which may claim the rows at any moment")
         rows = {int(index): row_in(image, layout, int(index)) for index in entry["slots"]}
         # A row that was not cleared in the end still has its contents.

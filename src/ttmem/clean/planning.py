@@ -8,17 +8,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ttmem.clean.backup import check_size
-from ttmem.clean.slots import DeadRows, DeadSlot, judge_rows
+from ttmem.clean.slots import DeadSlot, judge_rows
 from ttmem.events import Remark
 from ttmem.procfs import user_name
 from ttmem.sizes import human
-from ttmem.sources.counters.files import CounterFile, counter_files
+from ttmem.sources.counters.files import Contents, CounterFile, counter_files, read_counter_file
 from ttmem.sources.counters.proc_scan import scan_proc
 from ttmem.sources.counters.process_states import ProcessStates
-from ttmem.sources.counters.source import read_counter_file
 from ttmem.sources.host import ProbeFacts, probe_facts, surroundings
 from ttmem.sources.owned_files import Changed, Foreign, Key, OpenFile, Use, leased, opened
-from ttmem.sources.socket.knock import SocketState, knock
+from ttmem.sources.socket.listener import SocketState, knock
 
 # Layout 4 updates its totals by differences: clearing a row requires subtracting it as well, atomically, which only a
 # process that maps the region can do. Its runtime does so itself.
@@ -99,46 +98,39 @@ class Outcome:
     problem: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """Where to clean; None means not at all. `force`: treat a pid that is not visible here as dead."""
+def make_plan(folder: str | None, socket: str | None, force: bool = False) -> Plan:
+    """Examines everything without changing anything. Steps are in the order in which they will be done.
 
-    folder: str | None
-    socket: str | None
-    force: bool = False
-
-
-def make_plan(scope: Scope) -> Plan:
-    """Examines everything without changing anything. Steps are in the order in which they will be done."""
-    found = [*_regions(scope), *_socket(scope)]
+    `folder` and `socket` are what to clean, if anything. `force`: treat a pid that is not visible here as dead.
+    """
+    found: list[Step | LeftAlone] = []
+    if folder is not None:
+        found += _regions(folder, _Judge(force))
+    if socket is not None:
+        found += _socket(socket)
     return Plan(
         tuple(each for each in found if not isinstance(each, LeftAlone)),
         tuple(each for each in found if isinstance(each, LeftAlone)),
     )
 
 
-def _regions(scope: Scope) -> Iterator[Step | LeftAlone]:
-    if scope.folder is None:
-        return
-    judge = _Judge(scope.force)
-    for entry in counter_files(scope.folder):
+def _regions(folder: str, judge: _Judge) -> Iterator[Step | LeftAlone]:
+    for entry in counter_files(folder):
         if isinstance(entry, Remark):
-            yield LeftAlone(entry.path or scope.folder, entry.text)
+            yield LeftAlone(entry.path or folder, entry.text)
         else:
             found = judge.region(entry)
             if found is not None:
                 yield found
-    yield from judge.probes(scope.folder)
+    yield from judge.probes(folder)
 
 
-def _socket(scope: Scope) -> Iterator[Step | LeftAlone]:
-    if scope.socket is None:
-        return
-    facts = knock(scope.socket)
-    if facts.state is SocketState.STALE:
-        yield _foreign_socket(scope.socket) or RemoveSocket(scope.socket)
-    elif facts.state is SocketState.NO_SOCKET:
-        yield LeftAlone(scope.socket, f"{scope.socket}: not a socket, so it is not ttmem's")
+def _socket(path: str) -> Iterator[Step | LeftAlone]:
+    state = knock(path).state
+    if state is SocketState.STALE:
+        yield _foreign_socket(path) or RemoveSocket(path)
+    elif state is SocketState.NO_SOCKET:
+        yield LeftAlone(path, f"{path}: not a socket, so it is not ttmem's")
 
 
 def _foreign_socket(path: str) -> LeftAlone | None:
@@ -168,37 +160,31 @@ class _Judge:
         if seen is None:
             return None
         if isinstance(seen, Remark):
-            helps = f"sudo {_command(file.folder)}" if seen.kind == "other_user" else None
-            return LeftAlone(file.path, seen.text, helps)
-        contents, region = seen
-        data, key = contents.copy.data, contents.key
-        rows = judge_rows(data, key, self._states, self._scan)
+            helps = f"sudo {_command(os.path.dirname(file.path))}"
+            return LeftAlone(file.path, seen.text, helps if seen.kind == "other_user" else None)
+        data, key = seen.data, seen.key
+        rows, live = judge_rows(data, key, self._states, self._scan)
         mappers = self._scan.mapped_by.get(key, frozenset())
         try:
             with opened(file.path, key) as there:
-                use = Use.SOMEBODY if rows.live or mappers else _use(there)
+                use = Use.SOMEBODY if live or mappers else _use(there)
         except Changed as problem:
             return _refused(file.path, problem)
         if use is Use.SOMEBODY:
-            return self._clearing(file, key, rows, region.version, len(data), mappers)
+            return self._clearing(seen, rows, mappers)
         doubt = None if use is Use.NOBODY else self._doubt(mappers)
         if doubt is not None:
             return _doubtful(file.path, doubt)
-        return RemoveRegion(file.path, key, data, rows.dead)
+        return RemoveRegion(file.path, key, data, rows)
 
     def _clearing(
-        self,
-        file: CounterFile,
-        key: Key,
-        rows: DeadRows,
-        version: int,
-        length: int,
-        mappers: frozenset[int],
+        self, seen: Contents, rows: tuple[DeadSlot, ...], mappers: frozenset[int]
     ) -> ClearSlots | LeftAlone | None:
-        if not rows.dead:
+        file = seen.file
+        if not rows:
             return None
-        size = human(sum(slot.held for slot in rows.dead))
-        if version == _REAPS_BY_ITSELF:
+        size = human(sum(slot.held for slot in rows))
+        if seen.region.version == _REAPS_BY_ITSELF:
             return LeftAlone(
                 file.path,
                 f"{file.name}: {size} of dead processes in a region of layout 4 that is in use; "
@@ -208,7 +194,7 @@ class _Judge:
         doubt = self._doubt(mappers)
         if doubt is not None:
             return _doubtful(file.path, doubt)
-        return ClearSlots(file.path, key, rows.dead, length)
+        return ClearSlots(file.path, seen.key, rows, len(seen.data))
 
     def _doubt(self, mappers: frozenset[int]) -> str | None:
         """Why a pid that is not visible here may still be alive."""

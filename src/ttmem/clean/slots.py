@@ -33,16 +33,10 @@ class DeadSlot:
     raw: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class DeadRows:
-    """The rows of dead processes in one region, and whether any process is alive."""
-
-    dead: tuple[DeadSlot, ...]
-    live: bool
-
-
-def judge_rows(data: bytes, key: Key, states: ProcessStates, scan: ProcScan) -> DeadRows:
-    """Rows that are being released are skipped."""
+def judge_rows(
+    data: bytes, key: Key, states: ProcessStates, scan: ProcScan
+) -> tuple[tuple[DeadSlot, ...], bool]:
+    """(rows of dead processes in one region, whether any is of a live one). Those being released are skipped."""
     dead: list[DeadSlot] = []
     live = False
     layout = LAYOUTS[len(data)]
@@ -54,7 +48,7 @@ def judge_rows(data: bytes, key: Key, states: ProcessStates, scan: ProcScan) -> 
             live = True
         else:
             dead.append(slot)
-    return DeadRows(tuple(dead), live)
+    return tuple(dead), live
 
 
 def owner_of(
@@ -84,10 +78,6 @@ def row_in(data: bytes, layout: Layout, index: int) -> bytes:
 def row(descriptor: int, layout: Layout, index: int) -> bytes:
     """Its current contents in the file."""
     return os.pread(descriptor, layout.process.size, layout.place(index))
-
-
-def clear_row(descriptor: int, layout: Layout, index: int) -> None:
-    write_row(descriptor, layout, index, bytes(layout.process.size))
 
 
 def write_row(descriptor: int, layout: Layout, index: int, raw: bytes) -> None:

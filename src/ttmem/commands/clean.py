@@ -51,8 +51,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _clean(options: argparse.Namespace) -> int:
-    from ttmem.clean import Backups, Scope, carry_out, make_plan
+    from ttmem.clean.backup import Backups
     from ttmem.clean.document import plan_document
+    from ttmem.clean.execution import carry_out
+    from ttmem.clean.planning import make_plan
     from ttmem.sources.shm import check_directories, counter_directory
     from ttmem.views.doctor import clean_text
     from ttmem.wire.socket_path import socket_path
@@ -62,7 +64,7 @@ def _clean(options: argparse.Namespace) -> int:
         check_directories(options.shm)
     folder = counter_directory(options.shm) if usual or options.shm else None
     socket = socket_path(options.socket) if usual or options.socket else None
-    plan = make_plan(Scope(folder, socket, options.force))
+    plan = make_plan(folder, socket, options.force)
     outcomes, backup = carry_out(plan, Backups()) if options.yes else (None, None)
     about = plan, outcomes, backup
     print_answer(options, lambda: plan_document(*about), partial(clean_text, *about))
@@ -72,8 +74,9 @@ def _clean(options: argparse.Namespace) -> int:
 
 
 def _undo(options: argparse.Namespace) -> int:
-    from ttmem.clean import Backups, undo
+    from ttmem.clean.backup import Backups
     from ttmem.clean.document import undo_document
+    from ttmem.clean.execution import undo
     from ttmem.views.doctor import undo_text
 
     backup = Backups().open(options.undo or None)

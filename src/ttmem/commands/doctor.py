@@ -26,7 +26,8 @@ def prepare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from ttmem.doctor import Level, document, examine_host, worst
+    from ttmem.doctor.examination import examine_host
+    from ttmem.doctor.finding import Level, document, worst
     from ttmem.sources.shm import check_directories, counter_directory
     from ttmem.views.doctor import doctor_sheet
     from ttmem.wire.socket_path import socket_path

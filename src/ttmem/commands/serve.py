@@ -28,8 +28,9 @@ from ttmem.errors import BadInput
 from ttmem.events import DeviceDeclaration
 from ttmem.events.device import declared_chip
 from ttmem.fast_dataclasses import replace
-from ttmem.hw import Cluster, device_spec, read_cluster
 from ttmem.hw import board as board_by_name
+from ttmem.hw import device_spec
+from ttmem.hw.descriptor import Cluster, read_cluster
 from ttmem.own_python import installing, module_command
 from ttmem.sizes import human, parse_size
 from ttmem.wire.socket_path import socket_path
@@ -285,7 +286,7 @@ class DeviceOptions:
         chips = {chip.logical_id: chip for chip in self._cluster.chips} if self._cluster else {}
         if self._cluster is not None and logical_id in chips:
             chip = chips[logical_id]
-            full = declared_chip(self._cluster.spec(chip), chip)
+            full = declared_chip(device_spec(chip.board), chip)
         elif self._board is not None:
             usual = DeviceDeclaration.from_spec(device_spec(self._board), logical_id)
             said = self._board.note and f"{self._board.note}; --cluster FILE says which"

@@ -257,7 +257,8 @@ def _register(options: argparse.Namespace, address: str, key: bytes) -> None:
 
 
 def _doctor(options: argparse.Namespace) -> dict[str, Any]:
-    from ttmem.doctor import document, examine_host
+    from ttmem.doctor.examination import examine_host
+    from ttmem.doctor.finding import document
     from ttmem.sources.shm import counter_directory
     from ttmem.wire.socket_path import socket_path
 

@@ -1,31 +1,42 @@
-"""From facts to findings. Nothing is read here, so that tests can make up any host."""
+"""From facts to findings."""
 
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ttmem.clean import Plan
-from ttmem.doctor.finding import CLEAN, Finding, Level, remark_finding
+from ttmem.clean.planning import Plan, make_plan
+from ttmem.doctor.finding import CLEAN, Finding, Level, found, remark_finding
 from ttmem.events import GHOSTS, PROBE_CLOSED, Owner
 from ttmem.sizes import human
-from ttmem.sources.host import HiddenFacts, HostFacts, ProbeFacts, RegionFacts, Surroundings
-from ttmem.sources.shm import HELP, clean_command, sentence
-from ttmem.sources.socket.knock import SocketFacts, SocketState
+from ttmem.sources.host import (
+    HiddenFacts,
+    HostFacts,
+    ProbeFacts,
+    RegionFacts,
+    Surroundings,
+    gather,
+)
+from ttmem.sources.shm import clean_command, sentence
+from ttmem.sources.socket.listener import SocketFacts, SocketState
 from ttmem.text import clip, short_command
 
 # A region takes three pages; a runtime that finds no space for them dies of SIGBUS at its first write.
 # Other libraries put far larger things there, so it is worth a warning earlier than that.
 LEAST_FREE = 1 << 20
 LOW_SHARE = 0.05
-_RUN = "docker run --ipc=host --pid=host --device /dev/tenstorrent ..."
+
+
+def examine_host(folder: str, socket: str) -> tuple[HostFacts, tuple[Finding, ...]]:
+    """This host: regions in that directory, and the server at that socket."""
+    facts = gather(folder, socket)
+    return facts, examine(facts, make_plan(folder, socket))
 
 
 def examine(facts: HostFacts, plan: Plan | None = None) -> tuple[Finding, ...]:
-    """Worst first; within a level, in the order of the sections.
+    """Worst first; within a level, in the order of the sections. Nothing is read, so that tests can make up any host.
 
     `plan` is what `ttmem clean` would do. A finding does not recommend it if it would refuse.
     """
@@ -67,25 +78,14 @@ def _all(facts: HostFacts, plan: Plan | None) -> Iterator[Finding]:
 def _cards(facts: HostFacts) -> Iterator[Finding]:
     if not facts.cards:
         missing = "no card" if facts.driver else "no card, and the driver is not loaded"
-        yield Finding(
-            "no_card", Level.INFO, f"{missing}: only mock devices and simulations can run here"
-        )
+        yield found("no_card", f"{missing}: only mock devices and simulations can run here")
     for card in facts.cards:
         if card.node is None:
-            yield Finding(
-                "no_device_file",
-                Level.WARNING,
-                f"card {card.name} has no device file here, so nothing can open it",
-                "docker run --device /dev/tenstorrent ...",
-            )
+            text = f"card {card.name} has no device file here, so nothing can open it"
+            yield found("no_device_file", text)
         elif not card.usable:
-            yield Finding(
-                "closed_card",
-                Level.WARNING,
-                f"you cannot use card {card.name}: you may not read and write its device file",
-                f"sudo chmod a+rw {card.node}",
-                path=card.node,
-            )
+            text = f"you cannot use card {card.name}: you may not read and write its device file"
+            yield found("closed_card", text, path=card.node)
 
 
 def _folder(facts: HostFacts, plan: Plan | None) -> Iterator[Finding]:
@@ -117,51 +117,38 @@ def _limits(facts: HostFacts) -> Iterator[Finding]:
             for region in facts.regions
             for process in region.sample.processes
         )
-        yield Finding(
+        yield found(
             "own_pid_namespace",
-            Level.WARNING if unseen else Level.INFO,
             "this container has its own pid namespace: processes outside it look like dead ones"
             + (", and a region names some" if unseen else ""),
-            _RUN,
+            Level.WARNING if unseen else None,
         )
     if not here.host_ipc:
-        yield Finding(
+        yield found(
             "private_shm",
-            Level.INFO,
             "this container has its own ipc namespace: unless its /dev/shm is shared, it does not see the"
             " regions of processes outside it",
-            _RUN,
         )
     if here.hidden_pids:
-        yield Finding(
+        yield found(
             "hidepid",
-            Level.WARNING,
             "/proc hides the processes of other users (hidepid): which processes map a region or hold a card"
             " is known only for your own",
-            "sudo mount -o remount,hidepid=0 /proc",
-            "or run ttmem as root",
         )
     if here.tracking_disabled:
-        yield Finding(
+        yield found(
             "tracking_disabled_here",
-            Level.WARNING,
             "TT_METAL_SHM_TRACKING_DISABLED=1 is set in your environment: programs started from here publish"
             " nothing",
-            "unset TT_METAL_SHM_TRACKING_DISABLED",
         )
-    yield from _containers(facts)
-
-
-def _containers(facts: HostFacts) -> Iterator[Finding]:
     for container in facts.containers:
         if container.problem is not None:
             more = f" and {len(container.pids) - 1:,} more" if len(container.pids) > 1 else ""
-            yield Finding(
+            yield found(
                 "region_elsewhere",
-                Level.WARNING if container.in_use else Level.INFO,
                 f"the /dev/shm of process {container.pids[0]}{more}, as in a container, is not read:"
                 f" {container.problem}",
-                advice="what its processes hold is not counted here; share it with docker run --ipc=host ...",
+                None if container.in_use else Level.INFO,
                 pid=container.pids[0],
                 path=container.path,
             )
@@ -199,44 +186,32 @@ def _hidden(hidden: Sequence[HiddenFacts], here: Surroundings) -> Finding:
     )
 
 
+_SOCKETS = {
+    SocketState.STALE: (
+        "stale_socket",
+        "{path}: no process listens on this socket; its server was killed",
+    ),
+    SocketState.NO_SOCKET: (
+        "not_a_socket",
+        "{path} is not a socket, so no server can listen there",
+    ),
+    SocketState.CLOSED: (
+        "closed_socket",
+        "{path}: you may not connect to the server of user {user}",
+    ),
+    SocketState.UNKNOWN: (
+        "unknown_socket",
+        "{path}: cannot determine whether anybody listens there",
+    ),
+}
+
+
 def _sockets(sockets: Iterable[SocketFacts]) -> Iterator[Finding]:
     for socket in sockets:
-        path = shlex.quote(socket.path)
-        if socket.state is SocketState.STALE:
-            yield Finding(
-                "stale_socket",
-                Level.WARNING,
-                f"{socket.path}: no process listens on this socket; its server was killed",
-                f"ttmem clean --socket {path} --yes",
-                "`ttmem serve` removes it as well",
-                path=socket.path,
-            )
-        elif socket.state is SocketState.NO_SOCKET:
-            yield Finding(
-                "not_a_socket",
-                Level.WARNING,
-                f"{socket.path} is not a socket, so no server can listen there",
-                f"rm -i {path}",
-                "if it is not needed",
-                path=socket.path,
-            )
-        elif socket.state is SocketState.CLOSED:
-            yield Finding(
-                "closed_socket",
-                Level.WARNING,
-                f"{socket.path}: you may not connect to the server of user {socket.user}",
-                "ttmem serve --group NAME",
-                f"to be run by {socket.user}",
-                path=socket.path,
-            )
-        elif socket.state is SocketState.UNKNOWN:
-            yield Finding(
-                "unknown_socket",
-                Level.WARNING,
-                f"{socket.path}: cannot determine whether anybody listens there",
-                f"ls -l {path}",
-                path=socket.path,
-            )
+        if socket.state in _SOCKETS:
+            kind, text = _SOCKETS[socket.state]
+            text = text.format(path=socket.path, user=socket.user)
+            yield found(kind, text, path=socket.path, user=socket.user)
 
 
 _REAPED = "none needed: this runtime (layout 4) clears it when the next process opens the device"
@@ -275,14 +250,13 @@ def _remarks(region: RegionFacts) -> Iterator[Finding]:
 
 def _open_to_all(region: RegionFacts) -> Finding:
     path = region.sample.path
-    return Finding(
+    finding = found(
         "open_to_all",
-        Level.INFO,
         f"device {region.sample.unique_id}: other users can write to its region (mode {region.mode:04o}, "
         f"owner {region.user}), so its figures may be forged",
-        None if _in_container(path) else f"chmod go-w {shlex.quote(path)}",
         path=path,
     )
+    return replace(finding, command=None) if _in_container(path) else finding
 
 
 def _in_container(path: str) -> bool:
@@ -298,11 +272,11 @@ def cleanable(facts: HostFacts, plan: Plan | None) -> list[ProbeFacts]:
 
 def closed_by_user(facts: HostFacts) -> dict[str, list[ProbeFacts]]:
     """Probe regions that only their owner may read, by owner."""
-    found: dict[str, list[ProbeFacts]] = {}
+    by_owner: dict[str, list[ProbeFacts]] = {}
     for probe in facts.probes:
         if probe.closed:
-            found.setdefault(probe.user or "unknown", []).append(probe)
-    return found
+            by_owner.setdefault(probe.user or "unknown", []).append(probe)
+    return by_owner
 
 
 def closed_text(user: str, closed: Sequence[ProbeFacts]) -> str:
@@ -317,44 +291,23 @@ def probe_findings(facts: HostFacts, plan: Plan | None) -> Iterator[Finding]:
         if probe.left_over and probe not in left and not _in_container(probe.path):
             yield _left_over([probe])
     for user, closed in closed_by_user(facts).items():
-        text = closed_text(user, closed)
-        yield Finding(PROBE_CLOSED, Level.WARNING, text, advice=HELP, **_only(closed))
+        yield found(PROBE_CLOSED, closed_text(user, closed), **_only(closed))
     for probe in facts.probes:
-        if not probe.closed:
-            yield from _probe_findings(probe)
-
-
-def _probe_findings(probe: ProbeFacts) -> Iterator[Finding]:
-    missing = [name for name, there in probe.features if not there]
-    if probe.foreign:
-        yield Finding(
-            "foreign_probe_region",
-            Level.WARNING,
-            f"{probe.problem}",
-            None if _in_container(probe.path) else f"rm -i {shlex.quote(probe.path)}",
-            f"or ask user {probe.user}, who created it",
-            pid=probe.pid,
-            path=probe.path,
-        )
-    elif probe.problem is not None:
-        yield Finding(
-            "bad_probe_region",
-            Level.WARNING,
-            f"{probe.problem}; skipped",
-            advice=f"a newer ttmem may know it; it is left alone: `ls -l {shlex.quote(probe.path)}`",
-            pid=probe.pid,
-            path=probe.path,
-        )
-    elif missing:
-        yield Finding(
-            "missing_features",
-            Level.WARNING if probe.alive else Level.INFO,
-            f"the probe in process {probe.pid} cannot observe {', '.join(missing)}: this runtime lacks the"
-            " functions it hooks",
-            advice="a newer ttmem may know this runtime",
-            pid=probe.pid,
-            path=probe.path,
-        )
+        about: dict[str, Any] = {"pid": probe.pid, "path": probe.path}
+        missing = [name for name, there in probe.features if not there]
+        if probe.foreign:
+            finding = found("foreign_probe_region", f"{probe.problem}", user=probe.user, **about)
+            yield replace(finding, command=None) if _in_container(probe.path) else finding
+        elif probe.problem is not None and not probe.closed:
+            yield found("bad_probe_region", f"{probe.problem}; skipped", **about)
+        elif missing:
+            yield found(
+                "missing_features",
+                f"the probe in process {probe.pid} cannot observe {', '.join(missing)}: this runtime lacks the"
+                " functions it hooks",
+                None if probe.alive else Level.INFO,
+                **about,
+            )
 
 
 def _left_over(probes: list[ProbeFacts]) -> Finding:
@@ -365,7 +318,7 @@ def _left_over(probes: list[ProbeFacts]) -> Finding:
         else f"{len(probes):,} processes under the probe have died; their regions take {human(size)} "
         "and are kept for `ttmem dump`"
     )
-    return Finding("dead_probe_region", Level.INFO, text, CLEAN, bytes=size, **_only(probes))
+    return found("dead_probe_region", text, bytes=size, **_only(probes))
 
 
 def _only(probes: list[ProbeFacts]) -> dict[str, Any]:

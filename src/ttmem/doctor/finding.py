@@ -6,10 +6,11 @@ import shlex
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from enum import IntEnum
-from typing import Any
+from typing import Any, NamedTuple
 
-from ttmem.events import COUNTERS_CLOSED, Remark
+from ttmem.events import COUNTERS_CLOSED, PROBE_CLOSED, Remark
 from ttmem.sources.host import HostFacts, RegionFacts
+from ttmem.sources.shm import HELP
 
 CLEAN = "ttmem clean --yes"
 
@@ -44,15 +45,15 @@ def worst(findings: Iterable[Finding]) -> Level | None:
     return max((finding.level for finding in findings), default=None)
 
 
-@dataclass(frozen=True, slots=True)
-class _Remedy:
-    """`{path}` and `{pid}` are replaced by those of the remark."""
+class _Remedy(NamedTuple):
+    """`{path}`, `{pid}` and `{user}` are replaced by those of the finding."""
 
     level: Level
     command: str | None = None
     advice: str | None = None
 
 
+_RUN = "docker run --ipc=host --pid=host --device /dev/tenstorrent ..."
 _RESTART = "then start the process again"
 _NOT_NEEDED = "none needed: ttmem counts live processes; other tools may be misled"
 _REMEDIES = {
@@ -90,32 +91,68 @@ _REMEDIES = {
     ),
     "too_many": _Remedy(Level.WARNING, CLEAN),
     "more": _Remedy(Level.WARNING),
+    "no_device_file": _Remedy(Level.WARNING, "docker run --device /dev/tenstorrent ..."),
+    "closed_card": _Remedy(Level.WARNING, "sudo chmod a+rw {path}"),
+    "own_pid_namespace": _Remedy(Level.INFO, _RUN),
+    "private_shm": _Remedy(Level.INFO, _RUN),
+    "hidepid": _Remedy(
+        Level.WARNING, "sudo mount -o remount,hidepid=0 /proc", "or run ttmem as root"
+    ),
+    "tracking_disabled_here": _Remedy(Level.WARNING, "unset TT_METAL_SHM_TRACKING_DISABLED"),
+    "region_elsewhere": _Remedy(
+        Level.WARNING,
+        advice="what its processes hold is not counted here; share it with docker run --ipc=host ...",
+    ),
+    "stale_socket": _Remedy(
+        Level.WARNING, "ttmem clean --socket {path} --yes", "`ttmem serve` removes it as well"
+    ),
+    "not_a_socket": _Remedy(Level.WARNING, "rm -i {path}", "if it is not needed"),
+    "closed_socket": _Remedy(Level.WARNING, "ttmem serve --group NAME", "to be run by {user}"),
+    "unknown_socket": _Remedy(Level.WARNING, "ls -l {path}"),
+    "open_to_all": _Remedy(Level.INFO, "chmod go-w {path}"),
+    PROBE_CLOSED: _Remedy(Level.WARNING, advice=HELP),
+    "foreign_probe_region": _Remedy(
+        Level.WARNING, "rm -i {path}", "or ask user {user}, who created it"
+    ),
+    "bad_probe_region": _Remedy(
+        Level.WARNING, advice="a newer ttmem may know it; it is left alone: `ls -l {path}`"
+    ),
+    "missing_features": _Remedy(Level.WARNING, advice="a newer ttmem may know this runtime"),
+    "dead_probe_region": _Remedy(Level.INFO, CLEAN),
 }
-_UNKNOWN = _Remedy(Level.INFO)
-_ALL_OF_A_USER = _Remedy(Level.WARNING)  # the text itself says what to do
+
+
+def found(
+    kind: str,
+    text: str,
+    level: Level | None = None,
+    *,
+    pid: int | None = None,
+    bytes: int | None = None,
+    path: str | None = None,
+    user: str | None = None,
+) -> Finding:
+    """With the remedy for that kind, and its level unless another one is given."""
+    usual, command, advice = _REMEDIES.get(kind, _Remedy(Level.INFO))
+    words = {"path": shlex.quote(path or "?"), "pid": pid, "user": user}
+    return Finding(
+        kind,
+        usual if level is None else level,
+        text,
+        command and command.format(**words),
+        advice and advice.format(**words),
+        pid,
+        bytes,
+        path,
+    )
 
 
 def remark_finding(remark: Remark, prefix: str = "") -> Finding:
     """A reader's remark with a level and a remedy. `prefix` names the device if the remark does not."""
-    remedy = _REMEDIES.get(remark.kind, _UNKNOWN)
-    if remark.kind == COUNTERS_CLOSED and remark.path is None:
-        remedy = _ALL_OF_A_USER
-    return Finding(
-        remark.kind,
-        remedy.level,
-        prefix + remark.text,
-        _filled(remedy.command, remark),
-        _filled(remedy.advice, remark),
-        remark.pid,
-        remark.bytes,
-        remark.path,
-    )
-
-
-def _filled(text: str | None, remark: Remark) -> str | None:
-    if text is None:
-        return None
-    return text.format(path=shlex.quote(remark.path or "?"), pid=remark.pid)
+    text = prefix + remark.text
+    if remark.kind == COUNTERS_CLOSED and remark.path is None:  # the text itself says what to do
+        return Finding(remark.kind, Level.WARNING, text, pid=remark.pid, bytes=remark.bytes)
+    return found(remark.kind, text, pid=remark.pid, bytes=remark.bytes, path=remark.path)
 
 
 SCHEMA = "ttmem.doctor/1"

@@ -10,7 +10,8 @@ from ttmem.events.amounts import Banks, MemoryKind
 from ttmem.fast_dataclasses import dataclass
 
 if TYPE_CHECKING:
-    from ttmem.hw import Chip, DeviceSpec
+    from ttmem.hw import DeviceSpec
+    from ttmem.hw.descriptor import Chip
 
 LARGEST = 1 << 44  # bytes; far more than any board has, yet sums stay far below 2^63
 

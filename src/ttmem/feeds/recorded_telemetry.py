@@ -172,9 +172,9 @@ def _checked(told: Telemetry) -> Telemetry:
         limit = getattr(told.limits, sensor.field) if sensor.limit else None
         value = getattr(told, sensor.field)
         if limit is not None:
-            sensor.believed_limit(limit)
+            sensor.believed(limit, sensor.highest_limit)
         if value is not None:
-            sensor.believed(value, limit)
+            sensor.believed(value, max(sensor.most, limit or 0))
     if told.firmware is not None:
         checked_version(told.firmware)
     if told.source not in (None, "sysfs"):

@@ -18,11 +18,13 @@ class Board:
     arch: Arch
     chips: int
     tensix_harvested: int
-    dram_harvested: int
-    dispatch: Dispatch
-    also_harvested: tuple[
-        int, ...
-    ] = ()  # other values of tensix_harvested that occur on this board
+    dram_harvested: int = 0
+    also_harvested: tuple[int, ...] = ()  # other values of tensix_harvested that occur on it
+
+    @property
+    def dispatch(self) -> Dispatch:
+        """What TTNN selects: Ethernet on n300 and T3K, else workers."""
+        return Dispatch.ETH if self.name in ("n300", "t3k") else worker_dispatch(self.arch)
 
     @property
     def note(self) -> str | None:
@@ -36,32 +38,16 @@ class Board:
         other = " or ".join(map(str, others))
         return f"some {self.name} have {other} compute cores, not {usual}, and so more L1"
 
-    @classmethod
-    def of(
-        cls,
-        name: str,
-        arch: Arch,
-        *,
-        chips: int,
-        tensix_harvested: int,
-        dram_harvested: int = 0,
-        also_harvested: tuple[int, ...] = (),
-    ) -> Board:
-        """A board with the dispatch that TTNN selects: Ethernet on n300 and T3K, else workers."""
-        on_ethernet = name in ("n300", "t3k")
-        dispatch = Dispatch.ETH if on_ethernet else worker_dispatch(arch)
-        return cls(name, arch, chips, tensix_harvested, dram_harvested, dispatch, also_harvested)
-
 
 BOARDS = (
-    Board.of("n150", Arch.WORMHOLE, chips=1, tensix_harvested=1),
-    Board.of("n300", Arch.WORMHOLE, chips=2, tensix_harvested=2),
-    Board.of("t3k", Arch.WORMHOLE, chips=8, tensix_harvested=2),
-    Board.of("galaxy", Arch.WORMHOLE, chips=32, tensix_harvested=0),
-    Board.of("p100", Arch.BLACKHOLE, chips=1, tensix_harvested=2, dram_harvested=1),
-    Board.of("p150", Arch.BLACKHOLE, chips=1, tensix_harvested=2, also_harvested=(1,)),
-    Board.of("p300", Arch.BLACKHOLE, chips=2, tensix_harvested=2),
-    Board.of("bh-galaxy", Arch.BLACKHOLE, chips=32, tensix_harvested=1),
+    Board("n150", Arch.WORMHOLE, chips=1, tensix_harvested=1),
+    Board("n300", Arch.WORMHOLE, chips=2, tensix_harvested=2),
+    Board("t3k", Arch.WORMHOLE, chips=8, tensix_harvested=2),
+    Board("galaxy", Arch.WORMHOLE, chips=32, tensix_harvested=0),
+    Board("p100", Arch.BLACKHOLE, chips=1, tensix_harvested=2, dram_harvested=1),
+    Board("p150", Arch.BLACKHOLE, chips=1, tensix_harvested=2, also_harvested=(1,)),
+    Board("p300", Arch.BLACKHOLE, chips=2, tensix_harvested=2),
+    Board("bh-galaxy", Arch.BLACKHOLE, chips=32, tensix_harvested=1),
 )
 
 _OTHER_NAMES = {

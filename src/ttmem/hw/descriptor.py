@@ -1,4 +1,4 @@
-"""Reads cluster descriptors, the YAML the driver writes about the chips of one machine, as untrusted input.
+"""The chips of one machine, from the YAML that the driver writes about them, read as untrusted input.
 
 What else the file contains is ignored.
 
@@ -25,10 +25,9 @@ from typing import Any, TypeVar
 import yaml
 
 from ttmem.errors import BadInput
-from ttmem.fast_dataclasses import dataclass
+from ttmem.fast_dataclasses import dataclass, replace
 from ttmem.hw.arch import Arch
-from ttmem.hw.boards import bus_of, find_board
-from ttmem.hw.cluster import Chip, Cluster
+from ttmem.hw.boards import Board, bus_of, find_board, galaxy_position
 
 # A 32-chip galaxy takes 20 KiB.
 MAX_BYTES = 8 * 1024 * 1024
@@ -39,6 +38,45 @@ _CHIP_LIMIT = 2**31 - 1
 _NUMBER = re.compile(r"[0-9]{1,20}|0x[0-9a-fA-F]{1,16}", re.ASCII)
 
 _Value = TypeVar("_Value")
+
+
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """`pci` is None if the descriptor names only a bus, which does not reveal the domain."""
+
+    logical_id: int
+    unique_id: int | None
+    arch: Arch
+    board_type: str | None
+    pci: str | None
+    bus_id: int | None
+    is_remote: bool  # reached over Ethernet only, having no MMIO of its own
+    tensix_harvested: int
+    dram_harvested: int
+
+    @property
+    def position(self) -> str | None:
+        """Tray and chip on a Galaxy, such as 'T1:N3'."""
+        bus = self.bus_id if self.pci is None else bus_of(self.pci)
+        return galaxy_position(find_board(self.board_type or ""), bus)
+
+    @property
+    def board(self) -> Board:
+        """With the chip's own harvesting, and so its own capacities, which one of an unknown type has as well."""
+        known = find_board(self.board_type or "")
+        return replace(
+            known or Board(self.board_type or "unknown", self.arch, 1, 0),
+            tensix_harvested=self.tensix_harvested,
+            dram_harvested=self.dram_harvested,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    chips: tuple[Chip, ...]
+
+    def by_unique_id(self, unique_id: int) -> Chip | None:
+        return next((chip for chip in self.chips if chip.unique_id == unique_id), None)
 
 
 def read_cluster(path: str | os.PathLike[str], largest: int = MAX_BYTES) -> Cluster:

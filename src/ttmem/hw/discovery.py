@@ -22,14 +22,14 @@ from ttmem.hw.runtimes import Environment, Environments
 from ttmem.hw.spec import DeviceSpec, device_spec
 
 if TYPE_CHECKING:
-    from ttmem.hw.cluster import Chip, Cluster
+    from ttmem.hw.descriptor import Chip, Cluster
     from ttmem.hw.umd import Discovery
 
 _MAX_KNOWN = 1024
 # Processes name descriptors in their environment, including those of other users. 32 chips take 20 KiB and 0.15 s to
 # parse; one crafted to be slow takes 1 s. So each user's descriptors get at most a twentieth of the time.
 # Those not seen before may take half a second in advance: `ps` looks only once, and jobs have descriptors of their own.
-_LARGEST = 128 << 10
+LARGEST = 128 << 10
 _SHARE = 20
 _IN_ADVANCE_S = 0.5
 
@@ -108,7 +108,7 @@ class Capacities:
             return self._descriptors.read(self._descriptor)
         if environment is None or environment.descriptor is None:
             return None
-        return self._descriptors.read_named(environment.descriptor, environment.uid)
+        return self._descriptors.read(environment.descriptor, LARGEST, environment.uid)
 
     def _discovered(self) -> Cluster | None:
         if self._discovery is None:
@@ -125,34 +125,22 @@ class Capacities:
         version = (environment and environment.ttnn) or NEWEST
         chip = None if cluster is None else chip_of(cluster, number)
         try:
-            if cluster is not None and chip is not None:
+            if chip is not None:
+                spec = device_spec(chip.board, dispatch=dispatch, version=version)
                 return Discovered(
-                    cluster.spec(chip, dispatch=dispatch, version=version),
-                    source,
-                    environment,
-                    pci=chip.pci,
-                    remote=chip.is_remote,
-                    position=chip.position,
+                    spec, source, environment, chip.pci, chip.is_remote, chip.position
                 )
-            card = self._card(number)
+            card, pci = self._card(number), None
             if card is not None and card.board is not None:
-                return Discovered(
-                    _usual(card.board, dispatch, version),
-                    "sysfs",
-                    environment,
-                    pci=card.pci if card.is_the_chip(number) else None,
-                    remote=card.is_remote(number),
-                    board=card.board,
-                )
-            board = board_of_unique_id(number)
-            if board is not None:
-                return Discovered(
-                    _usual(board, dispatch, version),
-                    "unique id",
-                    environment,
-                    remote=is_remote_chip(number, board),
-                    board=board,
-                )
+                source, board, remote = "sysfs", card.board, card.is_remote(number)
+                pci = card.pci if card.is_the_chip(number) else None
+            else:
+                found = board_of_unique_id(number)
+                if found is None:
+                    return None
+                source, board, remote = "unique id", found, is_remote_chip(number, found)
+            spec = _usual(board, dispatch, version)
+            return Discovered(spec, source, environment, pci, remote, board=board)
         except BadInput:
             pass  # no product has this harvesting, so nothing is known
         return None
@@ -179,15 +167,8 @@ class Descriptors:
         self._latest: dict[str, Cluster | None] = {}
         self._not_before: dict[int | None, float] = {}
 
-    def read(self, path: str) -> Cluster | None:
-        """A descriptor given by our own user."""
-        return self._read(path, None, None)
-
-    def read_named(self, path: str, uid: int | None) -> Cluster | None:
-        return self._read(path, _LARGEST, uid)
-
-    def _read(self, path: str, largest: int | None, uid: int | None) -> Cluster | None:
-        """Keeps the last result if the file disappears, as it does with its process."""
+    def read(self, path: str, largest: int | None = None, uid: int | None = None) -> Cluster | None:
+        """One that our own user gave has no limit. Keeps the last result if the file disappears with its process."""
         try:
             status = os.stat(path)
         except (OSError, ValueError):

@@ -66,14 +66,6 @@ class DeviceSpec:
         return self.l1_map.worker_l1_size - self.l1_small_bank_size
 
     @property
-    def l1_kind_capacity(self) -> int:
-        return self.l1_banks * self.l1_bank_size
-
-    @property
-    def l1_small_capacity(self) -> int:
-        return self.l1_banks * self.l1_small_bank_size
-
-    @property
     def cb_base(self) -> int:
         return self.l1_map.unreserved_base
 
@@ -92,10 +84,6 @@ class DeviceSpec:
     @property
     def dram_capacity(self) -> int:
         return self.dram_banks * self.dram_bank_size
-
-    @property
-    def trace_capacity(self) -> int:
-        return self.dram_banks * self.trace_bank_size
 
     @property
     def l1_alignment(self) -> int:

@@ -9,23 +9,17 @@ from __future__ import annotations
 import os
 import threading
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
 
 from ttmem.errors import BadInput
-from ttmem.hw import Cluster, read_cluster
 from ttmem.hw.cards import NODES
+from ttmem.hw.descriptor import Cluster, read_cluster
 from ttmem.own_python import installing, script_command
-
-if TYPE_CHECKING:
-    pass
 
 _DISCOVER = """\
 import sys, tt_umd
 tt_umd.TopologyDiscovery.discover()[0].serialize_to_file(sys.argv[1])
 """
 _PATIENCE_S = 30
-_RETRY_S = 10.0
-_MOST_BYTES = 1 << 20  # 32 chips take 20 KiB
 
 
 class Discovery:

@@ -54,14 +54,15 @@ class SelfRecorder:
         self._thread: threading.Thread | None = None
         self._ended = threading.Event()
 
-    def _is_ours(self, region: RegionReader) -> bool:
+    def _is_ours(self, reader: RegionReader) -> bool:
+        region = reader.region
         if region.uid != os.geteuid():
             return False
-        if region.facts.pid == self._pid:
-            return region.alive()
+        if region.pid == self._pid:
+            return region.process_alive()
         if not self._children or region.created_ns < self._since:
             return False
-        return region.launcher == self._pid or _descends(region.facts.pid, self._pid)
+        return region.header().launcher == self._pid or _descends(region.pid, self._pid)
 
     @property
     def is_measuring(self) -> bool:

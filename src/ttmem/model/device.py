@@ -10,7 +10,8 @@ from typing import TypeAlias
 from ttmem.client.devices import ReportedDevice
 from ttmem.events import DeviceDeclaration
 from ttmem.events.device import declared_chip
-from ttmem.hw import Board, Chip, Cluster, DeviceSpec, Grid, galaxy_bus, read_cluster
+from ttmem.hw import Board, DeviceSpec, Grid, galaxy_bus
+from ttmem.hw.descriptor import Cluster, read_cluster
 from ttmem.model.errors import BadMesh
 
 ClusterLike: TypeAlias = Cluster | str | os.PathLike[str]
@@ -49,7 +50,7 @@ def made_up_devices(
 
 
 def described_devices(
-    cluster: Cluster, numbers: Iterable[int], spec_of: Callable[[Chip], DeviceSpec]
+    cluster: Cluster, numbers: Iterable[int], spec_of: Callable[[Board], DeviceSpec]
 ) -> list[SimulatedDevice]:
     """Chips of a cluster. They must be identical, since a mesh has one allocator for all of them."""
     known = {chip.logical_id: chip for chip in cluster.chips}
@@ -59,7 +60,7 @@ def described_devices(
             raise BadMesh(
                 f"no device {number} in this cluster; it has: {', '.join(map(str, known))}"
             )
-        spec = spec_of(known[number])
+        spec = spec_of(known[number].board)
         devices.append(SimulatedDevice(spec, declared_chip(spec, known[number])))
     for device in devices:
         if _shape(device.spec) != _shape(devices[0].spec):

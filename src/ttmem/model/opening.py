@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, TypedDict
 
 from ttmem.client.tracker import GraphTracker
 from ttmem.events import KernelType
-from ttmem.hw import NEWEST, Arch, Board, Cluster, Dispatch, device_spec
+from ttmem.hw import NEWEST, Arch, Board, Dispatch, device_spec
 from ttmem.hw import board as board_by_name
+from ttmem.hw.descriptor import Cluster
 from ttmem.model.core_ranges import CoreRange, CoreRangeSet, CoreType
 from ttmem.model.device import (
     ClusterLike,
@@ -116,7 +117,7 @@ def open_mesh_device(
     origin = board_by_name(board) if cluster is None else cluster_from(cluster)
     numbers = _device_numbers(rows * columns, physical_device_ids, origin)
     spec_of = partial(
-        device_spec if isinstance(origin, Board) else origin.spec,
+        device_spec,
         dispatch=dispatch,
         version=version,
         l1_small_size=l1_small_size,

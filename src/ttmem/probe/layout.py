@@ -66,40 +66,29 @@ class Section(IntEnum):
     FAILURES = 11
 
 
-STRIDES = {
-    Section.COUNTERS: COUNTER.size,
-    Section.ACTIVITY: ACTIVITY.size,
-    Section.RING: SLOT_SIZE,
-    Section.LIVE_KEYS: 8,
-    Section.LIVE: LIVE.size,
-    Section.STRINGS: STRING.size,
-    Section.TEXT: 1,
-    Section.DEVICES: DEVICE.size,
-    Section.SETS: SET.size,
-    Section.CORES: CORES.size,
-    Section.FEATURES: FEATURE.size,
-    Section.FAILURES: FAILURE.size,
+# Bytes per record, and how many any reader accepts: four times what the probe creates; for ring and live table, what
+# `ttmem run` can ask for.
+_SIZES = {
+    Section.COUNTERS: (COUNTER.size, 256 * KINDS),
+    Section.ACTIVITY: (ACTIVITY.size, 256),
+    Section.RING: (SLOT_SIZE, 1 << 24),
+    Section.LIVE_KEYS: (8, 1 << 24),
+    Section.LIVE: (LIVE.size, 1 << 24),
+    Section.STRINGS: (STRING.size, 1 << 17),
+    Section.TEXT: (1, 1 << 23),
+    Section.DEVICES: (DEVICE.size, 256),
+    Section.SETS: (SET.size, 1024),
+    Section.CORES: (CORES.size, 1 << 14),
+    Section.FEATURES: (FEATURE.size, 256),
+    Section.FAILURES: (FAILURE.size, 256),
 }
+STRIDES = {section: stride for section, (stride, _) in _SIZES.items()}
+LARGEST = {section: largest for section, (_, largest) in _SIZES.items()}
 # by version
 STRIDES_OF = {
     1: STRIDES | {Section.DEVICES: DEVICE_1.size},
     VERSION: STRIDES,
     COMPACT_VERSION: STRIDES,
-}
-# What any reader accepts: four times what the probe creates; for ring and live table, what `ttmem run` can ask for.
-LARGEST = {
-    Section.COUNTERS: 256 * KINDS,
-    Section.ACTIVITY: 256,
-    Section.RING: 1 << 24,
-    Section.LIVE_KEYS: 1 << 24,
-    Section.LIVE: 1 << 24,
-    Section.STRINGS: 1 << 17,
-    Section.TEXT: 1 << 23,
-    Section.DEVICES: 256,
-    Section.SETS: 1024,
-    Section.CORES: 1 << 14,
-    Section.FEATURES: 256,
-    Section.FAILURES: 256,
 }
 
 

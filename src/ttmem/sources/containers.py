@@ -39,12 +39,16 @@ _HIDDEN = -1
 _NS_GET_USERNS, _NS_GET_PARENT, _NS_GET_OWNER_UID = 0xB701, 0xB702, 0xB704
 
 
+def _shm_of(pid: int) -> str:
+    return f"/proc/{pid}/root{DEFAULT_DIRECTORY}"
+
+
 class Container:
     """A /dev/shm other than ours. `path` is for people: files are opened by `open`."""
 
     def __init__(self, pid: int, device: int, descriptor: int, owner: int) -> None:
         self.owner = owner
-        self.path = f"/proc/{pid}/root{DEFAULT_DIRECTORY}"
+        self.path = _shm_of(pid)
         self.device = device
         self._descriptor: int | None = descriptor
         self.pids: frozenset[int] = frozenset()  # of all processes that have it
@@ -137,15 +141,15 @@ class _Namespace:
 
 
 @dataclass(frozen=True, slots=True)
-class Unread:
-    """Processes in containers whose shared memory cannot be read."""
+class ContainerFacts:
+    """Processes with a /dev/shm of their own, and what was found in it, or the problem."""
 
+    path: str
     pids: tuple[int, ...]
-    problem: str
-
-    @property
-    def path(self) -> str:
-        return f"/proc/{self.pids[0]}/root{DEFAULT_DIRECTORY}"
+    counters: int = 0  # files
+    regions: int = 0
+    problem: str | None = None
+    in_use: bool = True  # a process there uses a device, as far as is known
 
 
 @dataclass(slots=True)
@@ -173,16 +177,19 @@ class Containers:
             if container.counters or container.regions
         )
 
-    def unread(self) -> Iterator[Unread]:
-        """As of the last look."""
+    def unread(self) -> Iterator[ContainerFacts]:
+        """As of the last look: those whose shared memory cannot be read."""
         groups = self._processes()
-        for number, namespace in self._namespaces.items():
-            if namespace.problem is not None and number in groups:
-                yield Unread(tuple(sorted(groups[number])), namespace.problem)
-        for container in self._open.values():
-            if container.crowded:
-                text = f"it has more than {MOST_NAMES:,} files; only so many are looked at"
-                yield Unread(tuple(sorted(container.pids)), text)
+        problems = [
+            (groups[number], namespace.problem)
+            for number, namespace in self._namespaces.items()
+            if namespace.problem is not None and number in groups
+        ]
+        crowded = f"it has more than {MOST_NAMES:,} files; only so many are looked at"
+        problems += [([*each.pids], crowded) for each in self._open.values() if each.crowded]
+        for group, problem in problems:
+            pids = tuple(sorted(group))
+            yield ContainerFacts(_shm_of(pids[0]), pids, problem=problem)
 
     def close(self) -> None:
         for container in self._open.values():
@@ -195,7 +202,7 @@ class Containers:
         taken_ns = now_ns()
         self._list(now)
         groups = self._processes()
-        ours = _device(DEFAULT_DIRECTORY)
+        ours = device_at(DEFAULT_DIRECTORY)
         self._namespaces = {n: known for n, known in self._namespaces.items() if n in groups}
         before = self._owners
         self._owners = {n: before[n] if n in before else _owner(groups[n]) for n in groups}
@@ -365,7 +372,8 @@ def _mount(descriptor: int) -> bytes:
         return next(line for line in file if line.startswith(b"mnt_id:"))
 
 
-def _device(path: str) -> int | None:
+def device_at(path: str) -> int | None:
+    """The file system that is there."""
     try:
         return os.stat(path).st_dev
     except OSError:

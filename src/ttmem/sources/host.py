@@ -15,7 +15,7 @@ from itertools import chain, islice
 from ttmem.clock import now_ns
 from ttmem.events import DeviceSample, Remark
 from ttmem.fast_dataclasses import dataclass, replace
-from ttmem.hw.cards import NODES, Card, cards
+from ttmem.hw.cards import NODES, cards, names
 from ttmem.hw.runtimes import loaded_runtime
 from ttmem.procfs import (
     comm,
@@ -27,19 +27,20 @@ from ttmem.procfs import (
     user_name,
     visible_pids,
 )
-from ttmem.sources.containers import Container, Containers, containers_beside
+from ttmem.sources.containers import Container, ContainerFacts, Containers, containers_beside
 from ttmem.sources.counters.proc_scan import (
     DRIVER,
-    CpuBudget,
+    ProcBudget,
     ProcScan,
     ProcScanner,
     open_cards,
 )
 from ttmem.sources.counters.source import CounterSource
+from ttmem.sources.listing import shared_status
 from ttmem.sources.probe.cleanup import free_and_total
 from ttmem.sources.probe.region import ProbeRegion
 from ttmem.sources.probe.region_file import BadRegion, ForeignRegion, RegionEntry, find_regions
-from ttmem.sources.socket.knock import SocketFacts, knock
+from ttmem.sources.socket.listener import SocketFacts, knock
 from ttmem.text import printable
 
 _DRIVER = "/sys/module/tenstorrent/version"
@@ -84,18 +85,6 @@ class FolderFacts:
     path: str
     size: int | None
     free: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class ContainerFacts:
-    """Processes with a /dev/shm of their own, and what was found in it, or the problem."""
-
-    path: str
-    pids: tuple[int, ...]
-    counters: int = 0  # files
-    regions: int = 0
-    problem: str | None = None
-    in_use: bool = True  # a process there uses a device, as far as is known
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,12 +164,13 @@ def gather(folder: str, socket: str) -> HostFacts:
         for sample in reading.devices
         if (facts := _region(sample, watched, scan, inside)) is not None
     )
+    free, size = free_and_total(folder) or (None, None)
     return HostFacts(
         time_ns=now_ns(),
         driver=driver_version(),
         cards=card_facts(),
         runtimes=runtimes_in_use(),
-        folder=_folder(folder),
+        folder=FolderFacts(folder, size, free),
         regions=regions,
         remarks=_of_unwatched(reading.remarks, watched),
         containers=() if containers is None else tuple(_container_facts(containers, scan)),
@@ -203,7 +193,7 @@ def _region(
     inside: Mapping[str, Container],
 ) -> RegionFacts | None:
     try:
-        status = _status(sample.path, inside.get(os.path.dirname(sample.path)))
+        status = shared_status(sample.path, inside.get(os.path.dirname(sample.path)))
     except OSError:
         return None  # gone meanwhile
     mappers = scan.mapped_by.get((status.st_dev, status.st_ino), frozenset())
@@ -216,61 +206,32 @@ def _region(
     )
 
 
-def _folder(path: str) -> FolderFacts:
-    free, size = free_and_total(path) or (None, None)
-    return FolderFacts(path, size, free)
-
-
-def _status(path: str, container: Container | None) -> os.stat_result:
-    return os.lstat(path) if container is None else container.status(os.path.basename(path))
-
-
 def _container_facts(containers: Containers, scan: ProcScan) -> Iterator[ContainerFacts]:
     for container in containers.look():
         yield ContainerFacts(
             container.path, tuple(sorted(container.pids)), container.counters, container.regions
         )
     for unread in containers.unread():
-        in_use = not scan.by_pid.keys().isdisjoint(unread.pids)
-        yield ContainerFacts(unread.path, unread.pids, problem=unread.problem, in_use=in_use)
+        yield replace(unread, in_use=not scan.by_pid.keys().isdisjoint(unread.pids))
 
 
 def driver_version(path: str = _DRIVER) -> str | None:
     """None if the driver is not loaded."""
-    try:
-        with open(path, encoding="ascii", errors="replace") as file:
-            return file.read(64).strip() or None
-    except OSError:
-        return None
+    return (content(path) or b"")[:64].decode("ascii", "replace").strip() or None
 
 
 def card_facts(sysfs: str | None = None, nodes: str = NODES) -> tuple[CardFacts, ...]:
     """Cards in sysfs and device files, matched by number."""
-    there = set(_names(nodes))
+    there = set(names(nodes))
     listed = {str(card.number): card for card in cards(sysfs)}
-    numbers = [number for number in {*listed, *there} if number.isdigit()]
-    numbers.sort(key=lambda number: (len(number), number))
-    return tuple(
-        _card_facts(number, listed.get(number), f"{nodes}/{number}" if number in there else None)
-        for number in numbers
-    )
-
-
-def _card_facts(number: str, card: Card | None, node: str | None) -> CardFacts:
-    return CardFacts(
-        name=number,
-        board=card.board.name if card and card.board else None,
-        pci=card.pci if card else None,
-        node=node,
-        usable=None if node is None else os.access(node, os.R_OK | os.W_OK),
-    )
-
-
-def _names(folder: str) -> list[str]:
-    try:
-        return sorted(os.listdir(folder))
-    except OSError:
-        return []
+    found = []
+    for number in sorted({*listed, *there}, key=lambda number: (len(number), number)):
+        if number.isdigit():
+            card, node = listed.get(number), f"{nodes}/{number}" if number in there else None
+            board = card.board.name if card and card.board else None
+            usable = None if node is None else os.access(node, os.R_OK | os.W_OK)
+            found.append(CardFacts(number, board, card.pci if card else None, node, usable))
+    return tuple(found)
 
 
 def probe_facts(folder: str | Container) -> tuple[ProbeFacts, ...]:
@@ -281,7 +242,7 @@ def probe_facts(folder: str | Container) -> tuple[ProbeFacts, ...]:
 
 def _probe_facts(name: RegionEntry) -> ProbeFacts | None:
     try:
-        status = _status(name.path, name.container)
+        status = shared_status(name.path, name.container)
     except OSError:
         return None  # gone meanwhile
     size, user = status.st_size, user_name(status.st_uid)
@@ -311,7 +272,7 @@ def _probe_facts(name: RegionEntry) -> ProbeFacts | None:
 def runtimes_in_use() -> tuple[RuntimeUse, ...]:
     """One for each installed ttnn; processes with hidden maps are left out."""
     users: dict[tuple[str, str | None], list[int]] = {}
-    budget = CpuBudget()
+    budget = ProcBudget()
     for pid in visible_pids():
         loaded = budget.ask(user_id(pid), loaded_runtime, pid)
         if loaded is not None:

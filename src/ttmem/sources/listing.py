@@ -6,13 +6,49 @@ Work per look is bounded, and so is the number of files of each user, so that no
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from contextlib import contextmanager
 from itertools import islice
 from typing import Generic, Protocol, TypeVar
 
 from ttmem.sources.containers import Container
 
 NAMES_PER_STEP = 4096  # 5 ms
+
+
+# No symlinks; and a FIFO without a writer must not keep us waiting.
+_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+def open_shared(path: str, container: Container | None) -> int:
+    """A file here or in a container, for reading."""
+    return os.open(path, _FLAGS) if container is None else container.open(os.path.basename(path))
+
+
+def shared_status(path: str, container: Container | None) -> os.stat_result:
+    return os.lstat(path) if container is None else container.status(os.path.basename(path))
+
+
+class CpuBudget:
+    """Processor time by user: anybody can create what takes long to examine, and that must only affect themselves."""
+
+    def __init__(self, seconds: float, unlimited: Iterable[Hashable] = ()) -> None:
+        self._seconds = seconds
+        self._unlimited = {*unlimited}
+        self._spent: dict[Hashable, float] = {}
+
+    def is_spent(self, user: Hashable) -> bool:
+        return user not in self._unlimited and self._spent.get(user, 0.0) >= self._seconds
+
+    @contextmanager
+    def of(self, user: Hashable) -> Iterator[None]:
+        """Charges the time inside to that user."""
+        begun = time.thread_time()
+        try:
+            yield
+        finally:
+            self._spent[user] = self._spent.get(user, 0.0) + time.thread_time() - begun
 
 
 class Listed(Protocol):

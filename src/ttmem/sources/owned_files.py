@@ -89,10 +89,6 @@ def opened_folder(path: str) -> Iterator[int]:
         os.close(folder)
 
 
-def folder_key(folder: int) -> Key:
-    return key_of(os.fstat(folder))
-
-
 def key_of(status: os.stat_result) -> Key:
     return status.st_dev, status.st_ino
 
@@ -129,18 +125,18 @@ class Use(Enum):
     UNKNOWN = "unknown"  # this file system or kernel grants no leases
 
 
+@dataclass(frozen=True, slots=True)
 class Lease:
     """On an open file."""
 
-    def __init__(self, descriptor: int, use: Use) -> None:
-        self._descriptor = descriptor
-        self.use = use
+    descriptor: int
+    use: Use
 
     def somebody_waits(self) -> bool:
         """Whether somebody has tried to open the file since the lease was granted."""
         if self.use is not Use.NOBODY:
             return False
-        return fcntl.fcntl(self._descriptor, fcntl.F_GETLEASE) != fcntl.F_WRLCK
+        return fcntl.fcntl(self.descriptor, fcntl.F_GETLEASE) != fcntl.F_WRLCK
 
 
 @contextmanager

@@ -84,6 +84,12 @@ def closed_file(kind: str, path: str, pid: int | None = None) -> Remark:
     return Remark(kind, text, pid, path=path)
 
 
+def fault(kind: str, path: str, problem: Exception, pid: int | None = None) -> Remark:
+    """An error caused by the contents of one file must not affect others."""
+    what = f"{type(problem).__name__}: {problem}"[:200]
+    return Remark(kind, f"{path} cannot be read: {what}", pid, path=path)
+
+
 def by_user(remarks: Iterable[Remark]) -> list[Remark]:
     """Merges the remarks on unreadable files per user and kind; returns the others unchanged."""
     others, closed = [], dict[tuple[str, str | None], list[Remark]]()

@@ -6,18 +6,13 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
-from ttmem.clean import Backup, LeftAlone, Outcome, Plan, RemoveRegion, Restored, Step
+from ttmem.clean.backup import Backup
 from ttmem.clean.document import step_text
-from ttmem.doctor import (
-    Finding,
-    HostFacts,
-    Level,
-    ProbeFacts,
-    RegionFacts,
-    SocketFacts,
-    SocketState,
-)
+from ttmem.clean.execution import Restored
+from ttmem.clean.planning import LeftAlone, Outcome, Plan, RemoveRegion, Step
+from ttmem.doctor import HostFacts, ProbeFacts, RegionFacts, SocketFacts, SocketState
 from ttmem.doctor.examination import closed_by_user, closed_text
+from ttmem.doctor.finding import Finding, Level
 from ttmem.events import COUNTERS_CLOSED
 from ttmem.sizes import human, several
 from ttmem.views.ink import Line, Style, faint, flow, indent, ink, paragraph

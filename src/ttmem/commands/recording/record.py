@@ -276,9 +276,10 @@ class RunRecording:
             self._recorder = self._feed.record(sink, about, confidential=options.confidential)
             self._sampler = TelemetrySampler(self._recorder.telemetry)
 
-    def _is_ours(self, region: RegionReader) -> bool:
+    def _is_ours(self, reader: RegionReader) -> bool:
         """Anybody could write this launcher's pid into a file."""
-        ours = region.launcher == os.getpid() and region.uid == os.geteuid()
+        region = reader.region
+        ours = region.header().launcher == os.getpid() and region.uid == os.geteuid()
         return ours and region.created_ns >= self._since
 
     def poll(self) -> None:

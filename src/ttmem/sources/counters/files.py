@@ -17,8 +17,17 @@ from functools import cache
 from ttmem.events import COUNTERS_CLOSED, Remark
 from ttmem.fast_dataclasses import dataclass
 from ttmem.sources.containers import Container
-from ttmem.sources.counters.layout import LAYOUTS, PROCESSES, Layout, wrong_size
-from ttmem.sources.listing import DirectoryScan
+from ttmem.sources.counters.layout import (
+    LAYOUTS,
+    PROCESSES,
+    CounterRegion,
+    Layout,
+    UnknownLayout,
+    Unsettled,
+    decode,
+    wrong_size,
+)
+from ttmem.sources.listing import DirectoryScan, open_shared
 from ttmem.sources.shm import closed_file
 from ttmem.text import printable
 
@@ -27,38 +36,33 @@ _LARGEST_ID = 2**64 - 1
 NO_NUMBER = -1
 UNKNOWN_USER = -1
 MOST_PER_USER = 128  # a host has 32 chips at most
-# No symlinks; and a FIFO without a writer must not keep us waiting.
-_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
 class CounterFile:
     """A file named like one; `number` is the unique id of the chip, or NO_NUMBER."""
 
-    folder: str
-    name: str
+    path: str
     number: int
     uid: int  # who is charged for it: its owner, or that of the container
     container: Container | None = None
     fits: bool = True  # its name and size do, as far as known
 
     @property
-    def path(self) -> str:
-        return f"{self.folder}/{self.name}"
-
-    def open(self) -> int:
-        return (
-            os.open(self.path, _FLAGS) if self.container is None else self.container.open(self.name)
-        )
+    def name(self) -> str:
+        return os.path.basename(self.path)
 
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """`key` is (device, inode), as in the maps of processes."""
+    """Of a file that could be read. `key` is (device, inode), as in the maps of processes."""
 
-    copy: StableCopy
+    file: CounterFile
     key: tuple[int, int]
     uid: int  # owner of the file
+    data: bytes
+    still: bool  # nothing changed while it was read, so sums can be compared
+    region: CounterRegion
 
 
 def counter_scan(directory: str | Container) -> DirectoryScan[CounterFile]:
@@ -84,7 +88,7 @@ def _counter_file(entry: os.DirEntry[str], container: Container | None) -> Count
     if len(name) - len(digits) != len(_BEFORE) + len(_AFTER):
         return None
     if container is not None:
-        return CounterFile(container.path, name, _number(digits), container.owner, container)
+        return CounterFile(f"{container.path}/{name}", _number(digits), container.owner, container)
     try:
         status = entry.stat(follow_symlinks=False)
     except OSError:
@@ -93,7 +97,7 @@ def _counter_file(entry: os.DirEntry[str], container: Container | None) -> Count
     uid = status.st_uid if status.st_nlink == 1 else UNKNOWN_USER
     number = _number(digits)
     fits = number != NO_NUMBER and (not status.st_size or status.st_size in LAYOUTS)
-    return CounterFile(os.path.dirname(entry.path), name, number, uid, None, fits)
+    return CounterFile(entry.path, number, uid, None, fits)
 
 
 def _number(digits: str) -> int:
@@ -104,46 +108,53 @@ def _number(digits: str) -> int:
     return number if number <= _LARGEST_ID and str(number) == digits else NO_NUMBER
 
 
-def read_contents(file: CounterFile) -> Contents | Remark | None:
+def read_counter_file(file: CounterFile) -> Contents | Remark | None:
     """The contents, or why it was skipped; None if the file no longer exists."""
     name = file.name
     if file.number == NO_NUMBER:
-        text = f"{_shown(name)}: its name holds no chip id; skipped"
-        return Remark("not_a_region", text, path=file.path)
+        return _skipped(file, "not_a_region", "its name holds no chip id", _shown(name))
     try:
-        descriptor = file.open()
+        descriptor = open_shared(file.path, file.container)
     except OSError as error:
         return _refusal(file, error)
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            return Remark("not_a_region", f"{name}: not a plain file; skipped", path=file.path)
+            return _skipped(file, "not_a_region", "not a plain file")
         if status.st_nlink > 1:  # 0: it was deleted at this moment
-            text = f"{name}: has {status.st_nlink} names (hard links); skipped"
-            return Remark("not_a_region", text, path=file.path)
+            return _skipped(file, "not_a_region", f"has {status.st_nlink} names (hard links)")
         layout = LAYOUTS.get(status.st_size)
         if layout is None:
             kind = "unknown_layout" if status.st_size else "initialising"
-            return Remark(kind, f"{name}: {wrong_size(status.st_size)}; skipped", path=file.path)
+            return _skipped(file, kind, wrong_size(status.st_size))
+        data, still = _stable_read(descriptor, layout)
         key = (status.st_dev, status.st_ino)
-        return Contents(stable_read(descriptor, layout), key, status.st_uid)
+        return Contents(file, key, status.st_uid, data, still, decode(data, file.number))
     except OSError as error:
-        return Remark("unreadable", f"{name}: {_reason(error)}; skipped", path=file.path)
+        return _skipped(file, "unreadable", _reason(error))
+    except Unsettled:
+        text = f"{name}: still being initialised by its first process"
+        return Remark("initialising", text, path=file.path)
+    except UnknownLayout as reason:
+        return _skipped(file, "unknown_layout", str(reason))
     finally:
         os.close(descriptor)
 
 
+def _skipped(file: CounterFile, kind: str, why: str, name: str | None = None) -> Remark:
+    return Remark(kind, f"{name or file.name}: {why}; skipped", path=file.path)
+
+
 def _refusal(file: CounterFile, error: OSError) -> Remark | None:
-    name = file.name
     if error.errno == errno.ENOENT:
         return None
     if error.errno == errno.ELOOP:
-        return Remark("not_a_region", f"{name}: a symbolic link; skipped", path=file.path)
+        return _skipped(file, "not_a_region", "a symbolic link")
     if error.errno == errno.EXDEV:
-        return Remark("not_a_region", f"{name}: {_reason(error)}; skipped", path=file.path)
+        return _skipped(file, "not_a_region", _reason(error))
     if error.errno in (errno.EACCES, errno.EPERM) and file.container is None:
         return closed_file(COUNTERS_CLOSED, file.path)
-    return Remark("unreadable", f"{name}: {_reason(error)}; skipped", path=file.path)
+    return _skipped(file, "unreadable", _reason(error))
 
 
 def _reason(error: OSError) -> str:
@@ -155,7 +166,7 @@ def _shown(name: str) -> str:
     return plain if len(plain) <= 60 else f"{plain[:40]}...{plain[-12:]}"
 
 
-READS = 8
+_READS = 8
 
 
 @cache
@@ -169,23 +180,15 @@ def _parts(layout: Layout) -> tuple[slice, ...]:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class StableCopy:
-    """`still`: nothing changed while it was read, so sums can be compared."""
-
-    data: bytes
-    still: bool
-
-
-def stable_read(descriptor: int, layout: Layout) -> StableCopy:
-    """Gives up after a few reads; a part that keeps changing is taken as last read."""
+def _stable_read(descriptor: int, layout: Layout) -> tuple[bytes, bool]:
+    """(data, whether nothing changed meanwhile). A part that keeps changing is taken as last read after a few reads."""
     size, parts = layout.size, _parts(layout)
     before = os.pread(descriptor, size, 0)
     after = os.pread(descriptor, size, 0)
     if before == after:
-        return StableCopy(after, True)
+        return after, True
     agreed: dict[int, bytes] = {}
-    for _ in range(READS - 2):
+    for _ in range(_READS - 2):
         if len(after) != size:
             break  # it has been cut
         for number, part in enumerate(parts):
@@ -195,8 +198,7 @@ def stable_read(descriptor: int, layout: Layout) -> StableCopy:
             break
         before, after = after, os.pread(descriptor, size, 0)
         if before == after:
-            return StableCopy(after, True)
+            return after, True
     if len(after) != size:
-        return StableCopy(after, False)
-    joined = b"".join(agreed.get(number, after[part]) for number, part in enumerate(parts))
-    return StableCopy(joined, False)
+        return after, False
+    return b"".join(agreed.get(number, after[part]) for number, part in enumerate(parts)), False

@@ -187,13 +187,8 @@ def _chips(chips: list[tuple[int, ...]], version: int) -> Amounts | None:
     return Amounts.total(Amounts(*fields) for fields in used) if used else None
 
 
-@dataclass(frozen=True, slots=True)
-class Meaning:
-    """Sentences for provenance: what the figures mean, and what they miss."""
-
-    cb_method: str
-    misses: str
-
+# For provenance: what the figures of CB mean, and what all of them miss.
+Meaning = tuple[str, str]
 
 _OPENER_ONLY = "buffers that other threads than the one that opened the device allocate or free"
 _BEFORE_EXEC = (
@@ -201,14 +196,14 @@ _BEFORE_EXEC = (
 )
 _LEFT_OUT = "dataflow buffers and scratchpads, kernel code in L1, bank padding"
 
-_CACHED = Meaning(
+_CACHED = (
     "union over all cached programs of the process: a high-water mark, updated at most 10 times a second",
     f"{_OPENER_ONLY}; {_LEFT_OUT}; the last change of CB in a burst; {_BEFORE_EXEC}",
 )
-_RESIDENT = Meaning("residency at the last dispatch", _LEFT_OUT)
+_RESIDENT = ("residency at the last dispatch", _LEFT_OUT)
 
 # Some of its builds publish rows of processes only if they are told to; totals name nobody.
-_COUNTING_KERNELS = Meaning(
+_COUNTING_KERNELS = (
     "as that build of the runtime counted: the sum, or the union over all cached programs of the process",
     f"{_OPENER_ONLY}; {_LEFT_OUT}; processes of builds that need TT_METAL_SHM_STATS_PER_PID=1, without it",
 )

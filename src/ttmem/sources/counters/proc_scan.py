@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from ttmem.fast_dataclasses import dataclass, field
@@ -24,6 +24,7 @@ from ttmem.procfs import (
     user_id,
     visible_pids,
 )
+from ttmem.sources.listing import CpuBudget
 
 DRIVER = "/proc/driver/tenstorrent"
 _MARK = b"/tt_device_"
@@ -36,25 +37,20 @@ RegionKey = tuple[int, int]
 _Answer = TypeVar("_Answer")
 
 
-class CpuBudget:
-    """Anybody can create processes that take long to examine; that must only affect their own user."""
+class ProcBudget(CpuBudget):
+    """For questions about processes; those of root are unlimited."""
 
     def __init__(self, seconds: float = CPU_SECONDS_PER_USER) -> None:
-        self._seconds = seconds
-        self._spent: dict[int | None, float] = {}
+        super().__init__(seconds, [0])
         self.skipped: dict[int | None, int] = {}
 
     def ask(self, uid: int | None, question: Callable[[int], _Answer], pid: int) -> _Answer | None:
         """None if the budget of the user is spent."""
-        spent = self._spent.get(uid, 0.0)
-        if uid != 0 and spent >= self._seconds:
+        if self.is_spent(uid):
             self.skipped[uid] = self.skipped.get(uid, 0) + 1
             return None
-        begun = time.thread_time()
-        try:
+        with self.of(uid):
             return question(pid)
-        finally:
-            self._spent[uid] = spent + time.thread_time() - begun
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,30 +83,6 @@ class ProcScan:
     keys_of: dict[str, frozenset[RegionKey]] = field(default_factory=dict)  # by file name
     skipped: dict[int | None, int] = field(default_factory=dict)  # processes, by uid
 
-    @classmethod
-    def of(
-        cls,
-        processes: Iterable[AttachedProcess],
-        names: dict[int, str],
-        in_containers: dict[int, tuple[int, ...]],
-        skipped: dict[int | None, int],
-    ) -> ProcScan:
-        by_pid = {process.pid: process for process in processes}
-        mapped_by: dict[RegionKey, set[int]] = {}
-        keys_of: dict[str, set[RegionKey]] = {}
-        for process in by_pid.values():
-            for mapping in process.mappings:
-                mapped_by.setdefault(mapping.key, set()).add(process.pid)
-                keys_of.setdefault(mapping.name, set()).add(mapping.key)
-        return cls(
-            by_pid,
-            names,
-            in_containers,
-            {key: frozenset(pids) for key, pids in mapped_by.items()},
-            {name: frozenset(keys) for name, keys in keys_of.items()},
-            skipped,
-        )
-
     def maps(self, pid: int, region: RegionKey) -> bool:
         return pid in self.mapped_by.get(region, ())
 
@@ -137,14 +109,14 @@ class ProcScanner:
             return self._scan
         now = time.monotonic()
         if self._taken is None or now - self._taken >= self._period_s:
-            self._scan = scan_proc(self.cards, CpuBudget())
+            self._scan = scan_proc(self.cards, ProcBudget())
             self._taken = time.monotonic()
         return self._scan
 
 
-def scan_proc(cards: str = NODES, budget: CpuBudget | None = None) -> ProcScan:
+def scan_proc(cards: str = NODES, budget: ProcBudget | None = None) -> ProcScan:
     """Leaves out processes that end meanwhile. Without `budget` it takes any time."""
-    budget = budget or CpuBudget(math.inf)
+    budget = budget or ProcBudget(math.inf)
     by_driver = open_cards(cards)
     card_folder = os.path.isdir(cards)  # without it, 30 readlinks per process are saved
     found: list[AttachedProcess] = []
@@ -168,8 +140,20 @@ def scan_proc(cards: str = NODES, budget: CpuBudget | None = None) -> ProcScan:
             found.append(
                 AttachedProcess(pid, started, name, mappings, held, _tracking_disabled(pid))
             )
-    containers = {number: tuple(pids) for number, pids in inside.items()}
-    return ProcScan.of(found, names, containers, budget.skipped)
+    mapped_by: dict[RegionKey, set[int]] = {}
+    keys_of: dict[str, set[RegionKey]] = {}
+    for process in found:
+        for mapping in process.mappings:
+            mapped_by.setdefault(mapping.key, set()).add(process.pid)
+            keys_of.setdefault(mapping.name, set()).add(mapping.key)
+    return ProcScan(
+        {process.pid: process for process in found},
+        names,
+        {number: tuple(pids) for number, pids in inside.items()},
+        {key: frozenset(pids) for key, pids in mapped_by.items()},
+        {name: frozenset(keys) for name, keys in keys_of.items()},
+        budget.skipped,
+    )
 
 
 def mapped_regions(pid: int) -> frozenset[RegionKey] | None:

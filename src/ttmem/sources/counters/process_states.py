@@ -12,7 +12,8 @@ from collections.abc import Iterable
 
 from ttmem.fast_dataclasses import NamedTuple
 from ttmem.procfs import is_alive, start_time_error_ns, start_time_ns, user_id
-from ttmem.sources.counters.proc_scan import CpuBudget, RegionKey, mapped_regions
+from ttmem.sources.containers import device_at
+from ttmem.sources.counters.proc_scan import ProcBudget, RegionKey, mapped_regions
 
 # The kernel counts start times in hundredths of a second.
 _TICK_NS = 10_000_000
@@ -44,9 +45,9 @@ class ProcessStates(dict[int, ProcessState]):
         self._pids: dict[int, int] = {}  # by pidfd
         self._poll = select.poll()
         self._unwatched: list[int] = []
-        self._folders: dict[int, int | None] = {}
+        self._folders: dict[int, int | None] = {}  # the file system each has at /dev/shm
         self._mapped: dict[int, frozenset[RegionKey] | None] = {}
-        self._budget = CpuBudget()
+        self._budget = ProcBudget()
         self._readings = 0
 
     def __missing__(self, pid: int) -> ProcessState:
@@ -92,7 +93,7 @@ class ProcessStates(dict[int, ProcessState]):
         Only for a file in its own /dev/shm, since nobody maps a copy elsewhere.
         """
         if pid not in self._folders:
-            self._folders[pid] = _shared_memory(pid)
+            self._folders[pid] = device_at(f"/proc/{pid}/root/dev/shm")
         if self._folders[pid] != region[0]:
             return False
         return self.maps(pid, region) is False
@@ -108,7 +109,7 @@ class ProcessStates(dict[int, ProcessState]):
         """Forgets what may have changed."""
         self._folders.clear()
         self._mapped.clear()
-        self._budget = CpuBudget()
+        self._budget = ProcBudget()
         for pidfd, _ in self._poll.poll(0):
             self._unwatched.append(self._release(pidfd))
         for pid in self._unwatched:
@@ -145,11 +146,3 @@ class ProcessStates(dict[int, ProcessState]):
         self._poll.unregister(pidfd)
         os.close(pidfd)
         return self._pids.pop(pidfd)
-
-
-def _shared_memory(pid: int) -> int | None:
-    """The file system that the process has at /dev/shm."""
-    try:
-        return os.stat(f"/proc/{pid}/root/dev/shm").st_dev
-    except OSError:
-        return None

@@ -27,124 +27,90 @@ from ttmem.sources.counters.remarks import owner_remark
 from ttmem.text import printable
 
 
-class Claim(NamedTuple):
-    """What a slot says about its owner; `updated_ns` is wall clock, 0 if it was never updated."""
+class SlotJudge(NamedTuple):
+    """Which processes the slots of one file belong to. Each slot is a sample with the pid and name it was found with.
 
-    pid: int
-    name: str
-    updated_ns: int
-
-
-class SlotOwner(NamedTuple):
-    """`pid` is that of the host; `container_pid` the published one, if it differs."""
-
-    owner: Owner
-    pid: int
-    start_time_ns: int | None
-    container_pid: int | None = None
-
-
-def judge(
-    claim: Claim,
-    region: tuple[int, int],
-    uid: int | None,
-    states: ProcessStates,
-    scan: ProcScan,
-    container: Container | None = None,
-) -> SlotOwner:
-    """A file is believed only about its owner's processes. `uid` is that owner; None accepts any.
-
-    One inside a container is believed only about processes there.
+    A file is believed only about processes of its owner, `uid` (None: of anybody), and one inside a container only
+    about processes there.
     """
-    verdict = (
-        _meant(claim, region, states, scan)
-        if container is None
-        else _meant_inside(claim, region, states, scan, container)
-    )
-    theirs = states[verdict.pid].uid
-    if verdict.owner is not Owner.LIVE or uid is None or theirs == uid:
-        return verdict
-    return verdict._replace(owner=Owner.ROOT if theirs == 0 else Owner.UNVERIFIED)
 
+    region: RegionKey
+    uid: int | None
+    states: ProcessStates
+    scan: ProcScan
+    container: Container | None = None
 
-def _meant(
-    claim: Claim, region: tuple[int, int], states: ProcessStates, scan: ProcScan
-) -> SlotOwner:
-    """Prefers a process of this host to one in a container, which must be unambiguous."""
-    pid = claim.pid
-    here = states.fits(pid, claim.updated_ns)
-    inside = scan.in_containers.get(pid, ())
-    if inside and not (here and scan.maps(pid, region)):
-        verdict = _in_container(claim, region, inside, here, states, scan)
-        if verdict is not None:
-            return verdict
-    state = states[pid]
-    if here and not scan.maps(pid, region) and states.has_left(pid, region):
-        return SlotOwner(Owner.REPLACED, pid, None)
-    if here or (state.alive and _is_named(claim, pid, region, states, scan)):
-        return SlotOwner(Owner.LIVE, pid, state.start_time_ns)
-    return SlotOwner(Owner.REUSED if state.alive else Owner.DEAD, pid, None)
+    def judged(self, said: ProcessSample) -> ProcessSample:
+        """With its owner, and with pid and start time as on this host."""
+        found = self._meant(said) if self.container is None else self._meant_inside(said)
+        theirs = self.states[found.pid].uid
+        if found.owner is not Owner.LIVE or self.uid is None or theirs == self.uid:
+            return found
+        return found._replace(owner=Owner.ROOT if theirs == 0 else Owner.UNVERIFIED)
 
+    def _meant(self, said: ProcessSample) -> ProcessSample:
+        """Prefers a process of this host to one in a container, which must be unambiguous."""
+        pid = said.pid
+        here, maps = self.states.fits(pid, said.updated_ns), self.scan.maps(pid, self.region)
+        inside = self.scan.in_containers.get(pid, ())
+        if inside and not (here and maps):
+            found = self._in_container(said, inside, here)
+            if found is not None:
+                return found
+        if here and not maps and self.states.has_left(pid, self.region):
+            return said._replace(owner=Owner.REPLACED)
+        if self._may_be(pid, said):
+            return self._live(pid, said)
+        return said._replace(owner=Owner.REUSED if self.states[pid].alive else Owner.DEAD)
 
-def _meant_inside(
-    claim: Claim,
-    region: tuple[int, int],
-    states: ProcessStates,
-    scan: ProcScan,
-    container: Container,
-) -> SlotOwner:
-    """Several containers may share a /dev/shm and each have a process of that number."""
-    alive = [
-        pid
-        for pid in container.known_as(claim.pid)
-        if states.fits(pid, claim.updated_ns)
-        or (states[pid].alive and _is_named(claim, pid, region, states, scan))
-    ]
-    mapping = [
-        pid for pid in alive if scan.maps(pid, region) or states.maps(pid, region) is not False
-    ]
-    if len(mapping) == 1:
-        (pid,) = mapping
-        inner = None if pid == claim.pid else claim.pid
-        return SlotOwner(Owner.LIVE, pid, states[pid].start_time_ns, inner)
-    if mapping:
-        return SlotOwner(Owner.ELSEWHERE, claim.pid, None, claim.pid)
-    return SlotOwner(Owner.REPLACED if alive else Owner.DEAD, claim.pid, None)
+    def _meant_inside(self, said: ProcessSample) -> ProcessSample:
+        """Several containers may share a /dev/shm and each have a process of that number."""
+        assert self.container is not None
+        alive = [pid for pid in self.container.known_as(said.pid) if self._may_be(pid, said)]
+        mapping = [
+            pid
+            for pid in alive
+            if self.scan.maps(pid, self.region) or self.states.maps(pid, self.region) is not False
+        ]
+        if len(mapping) == 1:
+            (pid,) = mapping
+            return self._live(pid, said, None if pid == said.pid else said.pid)
+        if mapping:
+            return said._replace(owner=Owner.ELSEWHERE, container_pid=said.pid)
+        return said._replace(owner=Owner.REPLACED if alive else Owner.DEAD)
 
+    def _in_container(
+        self, said: ProcessSample, inside: tuple[int, ...], here: bool
+    ) -> ProcessSample | None:
+        """The one that maps the file, or that has the right name if maps are hidden."""
+        fitting = [pid for pid in inside if self._may_be(pid, said)]
+        mapping = [pid for pid in fitting if self.scan.maps(pid, self.region)]
+        named = [pid for pid in fitting if self.scan.name(pid) == said.name]
+        if not mapping and here and (not named or self.scan.name(said.pid) == said.name):
+            return None
+        chosen = mapping or named
+        if len(chosen) == 1:
+            return self._live(chosen[0], said, said.pid)
+        return said._replace(owner=Owner.ELSEWHERE, container_pid=said.pid) if chosen else None
 
-def _is_named(
-    claim: Claim, pid: int, region: tuple[int, int], states: ProcessStates, scan: ProcScan
-) -> bool:
-    """Whether it is the owner although it is younger than the update: the clock may have been set."""
-    if states.maps(pid, region):
-        return True
-    name = scan.name(pid) or printable(comm(pid))
-    return name == claim.name and not states.has_left(pid, region)
+    def _live(
+        self, pid: int, said: ProcessSample, container_pid: int | None = None
+    ) -> ProcessSample:
+        started_ns = self.states[pid].start_time_ns
+        return said._replace(
+            owner=Owner.LIVE, pid=pid, start_time_ns=started_ns, container_pid=container_pid
+        )
 
-
-def _in_container(
-    claim: Claim,
-    region: tuple[int, int],
-    inside: tuple[int, ...],
-    here: bool,
-    states: ProcessStates,
-    scan: ProcScan,
-) -> SlotOwner | None:
-    """The one that maps the file, or that has the right name if maps are hidden."""
-    fitting = [
-        pid
-        for pid in inside
-        if states.fits(pid, claim.updated_ns)
-        or (states[pid].alive and _is_named(claim, pid, region, states, scan))
-    ]
-    mapping = [pid for pid in fitting if scan.maps(pid, region)]
-    named = [pid for pid in fitting if scan.name(pid) == claim.name]
-    if not mapping and here and (not named or scan.name(claim.pid) == claim.name):
-        return None
-    chosen = mapping or named
-    if len(chosen) == 1:
-        return SlotOwner(Owner.LIVE, chosen[0], states[chosen[0]].start_time_ns, claim.pid)
-    return SlotOwner(Owner.ELSEWHERE, claim.pid, None, claim.pid) if chosen else None
+    def _may_be(self, pid: int, said: ProcessSample) -> bool:
+        """Whether it is alive and wrote that, though it is younger than the update: the clock may have been set."""
+        if self.states.fits(pid, said.updated_ns):
+            return True
+        if not self.states[pid].alive:
+            return False
+        if self.states.maps(pid, self.region):
+            return True
+        name = self.scan.name(pid) or printable(comm(pid))
+        return name == said.name and not self.states.has_left(pid, self.region)
 
 
 class HiddenWriters:
@@ -211,13 +177,9 @@ class SlotReader:
         remarks: list[Remark] = []
         if odd:
             found = {sample.pid: sample for sample in samples}
+            judge = SlotJudge(region, uid, states, scan, self._container)
             for slot in odd:
-                self._add(
-                    slot,
-                    found,
-                    remarks,
-                    lambda claim: judge(claim, region, uid, states, scan, self._container),
-                )
+                self._add(slot, found, remarks, judge)
             samples = tuple(found.values())
             held = in_use(samples)
             remarks += [
@@ -239,30 +201,29 @@ class SlotReader:
         slot: Slot,
         found: dict[int, ProcessSample],
         remarks: list[Remark],
-        judged: Callable[[Claim], SlotOwner],
+        judge: SlotJudge,
     ) -> None:
         if slot[0] == _RELEASING:
             return
-        if not _is_possible(slot):
-            remarks.append(_impossible(slot))
+        pid, *counters, updated, name = slot
+        largest = max(counters)
+        if pid <= 0 or largest >= LARGEST:
+            text = (
+                f"the slot of pid {pid} holds impossible figures (up to {largest} bytes); left out"
+            )
+            remarks.append(Remark("impossible", text, pid))
             return
-        claim = Claim(slot[0], _text(slot[7]), _on_wall_clock(slot[6]))
-        owner, pid, started_ns, container_pid = judged(claim)
-        if owner in (Owner.DEAD, Owner.REPLACED) and self._moving.has_moved(pid, claim.updated_ns):
-            owner = Owner.ELSEWHERE
-        sample = ProcessSample(
-            pid,
-            started_ns,
-            claim.name,
-            owner,
-            Amounts(*slot[1:6]),
-            claim.updated_ns,
-            container_pid,
-        )
-        if pid in found:
-            remarks.append(_twice(sample))
-            sample = _merged(found[pid], sample)
-        found[pid] = sample
+        counted = Amounts(*counters)
+        said = ProcessSample(pid, None, _text(name), Owner.DEAD, counted, _on_wall_clock(updated))
+        sample = judge.judged(said)
+        dead = sample.owner in (Owner.DEAD, Owner.REPLACED)
+        if dead and self._moving.has_moved(sample.pid, sample.updated_ns):
+            sample = sample._replace(owner=Owner.ELSEWHERE)
+        if sample.pid in found:
+            text = f"process {sample.pid} has two slots; those that are its own are added"
+            remarks.append(Remark("twice", text, sample.pid))
+            sample = _merged(found[sample.pid], sample)
+        found[sample.pid] = sample
 
 
 def opened_only(
@@ -302,10 +263,6 @@ def opened_only(
     return tuple(samples)
 
 
-def _is_possible(slot: Slot) -> bool:
-    return slot[0] > 0 and max(slot[1:6]) < LARGEST
-
-
 def _on_wall_clock(updated_ns: int) -> int:
     """Early layouts use the monotonic clock; 0 means never updated."""
     if updated_ns >= FIRST_WALL_CLOCK_NS or not updated_ns:
@@ -325,18 +282,6 @@ def _merged(one: ProcessSample, other: ProcessSample) -> ProcessSample:
     return one._replace(
         counters=Amounts.total((one.counters, other.counters)),
         updated_ns=max(one.updated_ns, other.updated_ns),
-    )
-
-
-def _impossible(slot: Slot) -> Remark:
-    pid, largest = slot[0], max(slot[1:6])
-    text = f"the slot of pid {pid} holds impossible figures (up to {largest} bytes); left out"
-    return Remark("impossible", text, pid)
-
-
-def _twice(sample: ProcessSample) -> Remark:
-    return Remark(
-        "twice", f"process {sample.pid} has two slots; those that are its own are added", sample.pid
     )
 
 

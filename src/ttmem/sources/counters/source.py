@@ -26,15 +26,9 @@ from ttmem.sources.counters.files import (
     CounterFile,
     counter_scan,
     no_directory,
-    read_contents,
+    read_counter_file,
 )
-from ttmem.sources.counters.layout import (
-    CounterRegion,
-    UnknownLayout,
-    Unsettled,
-    decode,
-    meaning_of,
-)
+from ttmem.sources.counters.layout import CounterRegion, meaning_of
 from ttmem.sources.counters.proc_scan import (
     DRIVER,
     ProcScan,
@@ -51,7 +45,7 @@ from ttmem.sources.counters.remarks import (
 )
 from ttmem.sources.counters.slots import SlotReader, opened_only
 from ttmem.sources.listing import DirectoryScan
-from ttmem.sources.shm import DEFAULT_DIRECTORY, by_user
+from ttmem.sources.shm import DEFAULT_DIRECTORY, by_user, fault
 
 _NOT_PUBLISHED = "L1 depends on dispatch_core_config and worker_l1_size, which are not published"
 _SHARED = "DRAM includes the trace region"
@@ -122,8 +116,6 @@ PAUSE_S = 0.002
 MAX_REMARKS = 64
 MAX_DEVICES = 1024
 
-_Opened = tuple[CounterFile, Contents, CounterRegion]
-
 
 @dataclass(frozen=True, slots=True)
 class CounterReading:
@@ -136,15 +128,14 @@ class CounterReading:
 class CounterSource:
     """Reads all counter files of a directory, repeatedly. It caches what it learned, so keep one object.
 
-    `descriptor` is a cluster descriptor to take capacities from, before all other sources. `all_in_sight`: no process
-    is hidden in another PID namespace; None: find out. `containers`: whose counters are read as well.
+    `all_in_sight`: no process is hidden in another PID namespace; None: find out. `containers`: whose counters are
+    read as well.
     """
 
     def __init__(
         self,
         folder: str = DEFAULT_DIRECTORY,
         *,
-        descriptor: str | None = None,
         scanner: ProcScanner | None = None,
         capacities: Capacities | None = None,
         all_in_sight: bool | None = None,
@@ -153,7 +144,7 @@ class CounterSource:
         self._folder = folder
         self._all_in_sight = sees_all_processes() if all_in_sight is None else all_in_sight
         self._scanner = scanner or ProcScanner()
-        self._capacities = capacities or Capacities(descriptor)
+        self._capacities = capacities or Capacities()
         self._states = ProcessStates()
         self._containers = containers
         self._scans: dict[Container | None, DirectoryScan[CounterFile]] = {}
@@ -177,20 +168,16 @@ class CounterSource:
         remarks: list[Remark] = []
         opened = self._open(remarks)
         self._states.renew()
-        regions = [
-            (contents.uid, region) for file, contents, region in opened if file.container is None
-        ]
+        regions = [(each.uid, each.region) for each in opened if each.file.container is None]
         scan = self._scanner.latest(lambda: needs_scan(regions, self._states, self._scanner.cards))
-        self._forget_all_but({(file.container, file.number) for file, _, _ in opened})
-        self._keys = {contents.key for _, contents, _ in opened}
+        self._forget_all_but({(each.file.container, each.file.number) for each in opened})
+        self._keys = {each.key for each in opened}
         devices = []
         for each in opened:
             try:
-                devices.append(self._sample(*each, scan))
-            except Exception as problem:  # a bad file affects only its own device
-                what = f"{type(problem).__name__}: {problem}"[:200]
-                text = f"{each[0].path} cannot be read: {what}"
-                remarks.append(Remark("unreadable", text, path=each[0].path))
+                devices.append(self._sample(each, scan))
+            except Exception as problem:
+                remarks.append(fault("unreadable", each.file.path, problem))
         return CounterReading(
             tuple(devices),
             (*_bounded(by_user(remarks)), *silent_processes(scan, devices, self._states)),
@@ -205,8 +192,8 @@ class CounterSource:
         self._declared = {n: known for n, known in self._declared.items() if n in numbers}
         self._capacities.forget_all_but(numbers)
 
-    def _open(self, remarks: list[Remark]) -> list[_Opened]:
-        found: list[_Opened] = []
+    def _open(self, remarks: list[Remark]) -> list[Contents]:
+        found: list[Contents] = []
         waiting = self._files(remarks)
         for attempt in range(ATTEMPTS):
             last = attempt == ATTEMPTS - 1
@@ -219,13 +206,13 @@ class CounterSource:
                     else:
                         remarks.append(result)
                 elif result is not None:
-                    found.append((file, *result))
+                    found.append(result)
             if not again:
                 break
             time.sleep(PAUSE_S)
             waiting = again
         # Within a number those of this host's directory come first.
-        found.sort(key=lambda each: (each[0].number, each[0].container is not None))
+        found.sort(key=lambda each: (each.file.number, each.file.container is not None))
         return found
 
     def _files(self, remarks: list[Remark]) -> list[CounterFile]:
@@ -251,26 +238,21 @@ class CounterSource:
         remarks += (_left_out(uid, count) for uid, count in left_out.items() if count)
         return chosen[:MAX_DEVICES]
 
-    def _sample(
-        self, file: CounterFile, contents: Contents, region: CounterRegion, scan: ProcScan
-    ) -> DeviceSample:
+    def _sample(self, contents: Contents, scan: ProcScan) -> DeviceSample:
+        file, region, key = contents.file, contents.region, contents.key
         reader = self._readers[file.container, file.number]
-        processes, held, remarks = reader.read(
-            region.slots, contents.key, self._states, scan, contents.uid
-        )
-        processes += opened_only(processes, region, contents.key, contents.uid, self._states, scan)
+        processes, held, remarks = reader.read(region.slots, key, self._states, scan, contents.uid)
+        processes += opened_only(processes, region, key, contents.uid, self._states, scan)
         if region.kernels is not None:
             processes = _with_kernels(processes, region.kernels)
         discovered = self._capacities.of(
             file.number,
             ((p.pid, p.start_time_ns) for p in processes if p.owner in (Owner.LIVE, Owner.ROOT)),
         )
-        meaning = meaning_of(region)
+        cb_method, misses = meaning_of(region)
         remarks += table_remarks(region)
-        remarks += silent_mappings(
-            processes, file.name, contents.key, scan, self._states, self._keys
-        )
-        if contents.copy.still:
+        remarks += silent_mappings(processes, file.name, key, scan, self._states, self._keys)
+        if contents.still:
             remarks += cross_checks(held, region)
         return DeviceSample(
             unique_id=str(file.number),
@@ -281,8 +263,8 @@ class CounterSource:
             processes=processes,
             stored=region.totals,
             chips=region.chips,
-            cb_method=meaning.cb_method,
-            misses=meaning.misses,
+            cb_method=cb_method,
+            misses=misses,
             capacity_source=None if discovered is None else discovered.source,
             remarks=tuple(remarks),
             references=region.references,
@@ -310,21 +292,6 @@ def _with_kernels(
         process._replace(kernels=kernels.get(process.container_pid or process.pid))
         for process in processes
     )
-
-
-def read_counter_file(file: CounterFile) -> tuple[Contents, CounterRegion] | Remark | None:
-    """What is in a file, or why it was skipped; None if it no longer exists."""
-    contents = read_contents(file)
-    if not isinstance(contents, Contents):
-        return contents
-    name = file.name
-    try:
-        return contents, decode(contents.copy.data, file.number)
-    except Unsettled:
-        text = f"{name}: still being initialised by its first process"
-        return Remark("initialising", text, path=file.path)
-    except UnknownLayout as reason:
-        return Remark("unknown_layout", f"{name}: {reason}; skipped", path=file.path)
 
 
 def _left_out(uid: int, count: int) -> Remark:

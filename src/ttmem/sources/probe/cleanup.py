@@ -18,7 +18,7 @@ from contextlib import closing, suppress
 
 from ttmem.clock import now_ns
 from ttmem.events import EVENT_SIZE, Event
-from ttmem.fast_dataclasses import dataclass
+from ttmem.fast_dataclasses import NamedTuple
 from ttmem.probe import _records, layout
 from ttmem.probe.layout import LiveType, Section
 from ttmem.sources.owned_files import (
@@ -35,7 +35,6 @@ from ttmem.sources.probe.reader import RegionReader
 from ttmem.sources.probe.region import ProbeRegion
 from ttmem.sources.probe.region_file import U64, BadRegion, find_regions
 from ttmem.sources.probe.ring import PIECE
-from ttmem.sources.probe.tables import whole_records
 
 KEPT_NS = 3_600_000_000_000
 WHOLE_NS = 60_000_000_000  # for readers that still want the events
@@ -52,31 +51,34 @@ _UNWATCHED = re.compile(r"ttmem_no_room_([0-9]{1,10})_([0-9]{1,10})\Z")
 def remove_expired(folder: str | None = None) -> None:
     """Removes this user's regions of processes that ended more than an hour ago, and compacts younger ones."""
     now = now_ns()
-    for entry in find_regions(folder):
-        if entry.uid != os.geteuid():
-            continue
+    for path, status in _own_regions(folder):
         with suppress(OSError, BadRegion):
             # A region was created before its process ended, so most need not be opened here.
-            status = os.lstat(entry.path)
             age = now - status.st_mtime_ns
             if age > KEPT_NS:
-                _remove_if_expired(entry.path, now - KEPT_NS)
+                _remove_if_expired(path, now - KEPT_NS)
             elif age > WHOLE_NS and status.st_size >= SMALLEST:
-                with closing(ProbeRegion(entry.path)) as region:
+                with closing(ProbeRegion(path)) as region:
                     done = not region.process_alive() and not _summary_to_come(region)
                 if done:
-                    compact(entry.path)
+                    compact(path)
+
+
+def _own_regions(folder: str | None) -> Iterator[tuple[str, os.stat_result]]:
+    for entry in find_regions(folder):
+        if entry.uid == os.geteuid():
+            with suppress(OSError):
+                yield entry.path, os.lstat(entry.path)
 
 
 def _remove_if_expired(path: str, oldest: int) -> None:
     with closing(RegionReader(path)) as reader:
         ended = None if reader.alive() else ended_process(reader)
     if ended is not None and (ended.ended_ns or ended.last_ns) < oldest:
-        remove_own(path, reader.key)
+        remove_own(path, reader.region.key)
 
 
-@dataclass(frozen=True, slots=True)
-class _DeadRegion:
+class _DeadRegion(NamedTuple):
     path: str
     key: Key
     pid: int
@@ -122,16 +124,11 @@ def _most_kept(folder: str, taken: int) -> int:
 
 
 def _dead_regions(folder: str) -> Iterator[_DeadRegion]:
-    for entry in find_regions(folder):
-        if entry.uid != os.geteuid():
-            continue
-        with suppress(OSError, BadRegion), closing(ProbeRegion(entry.path)) as region:
-            status = os.lstat(entry.path)
+    for path, status in _own_regions(folder):
+        with suppress(OSError, BadRegion), closing(ProbeRegion(path)) as region:
             ours = region.uid == os.geteuid()
             if ours and not region.process_alive() and not _summary_to_come(region):
-                yield _DeadRegion(
-                    entry.path, region.key, region.pid, status.st_size, status.st_mtime_ns
-                )
+                yield _DeadRegion(path, region.key, region.pid, status.st_size, status.st_mtime_ns)
 
 
 def _leaky(folder: str, paths: list[str]) -> set[str]:
@@ -213,7 +210,10 @@ def compact(path: str) -> bool:
         name = os.path.basename(path)
         status = os.stat(name, dir_fd=folder, follow_symlinks=False)
         ours = region.uid == os.geteuid() and key_of(status) == region.key
-        if ours and status.st_size >= SMALLEST and is_compactable(region):
+        whole = region.header().version == layout.VERSION and status.st_size >= SMALLEST
+        # Not if the live table was full: then the ring is needed to tell what was never freed.
+        listed = not region.losses().live_not_listed
+        if ours and whole and listed and not region.process_alive():
             data = compacted(region)
             if len(data) < status.st_size // 2:
                 _replace(folder, name, status, data)
@@ -221,40 +221,31 @@ def compact(path: str) -> bool:
     return False
 
 
-def is_compactable(region: ProbeRegion) -> bool:
-    """Not if the live table was full: then the ring is needed to tell what was never freed."""
-    return (
-        region.header().version == layout.VERSION
-        and not region.process_alive()
-        and not region.losses().live_not_listed
-    )
-
-
 def compacted(region: ProbeRegion) -> bytes:
-    file, (devices, sets, cores, _) = region.file, region.table_counts()
+    devices, sets, cores, _ = region.table_counts()
     entries = b"".join(
-        _records.whole_live(*pair) for pair in file.pieces(Section.LIVE_KEYS, Section.LIVE)
+        _records.whole_live(*pair) for pair in region.pieces(Section.LIVE_KEYS, Section.LIVE)
     )
     keys = [entries[at : at + 8] for at in range(_KEY_AT, len(entries), _ENTRY)]
-    strings = file.word(layout.STRINGS_AT)
+    strings = region.word(layout.STRINGS_AT)
     ring = _needed_events(region)
     contents = {
-        Section.COUNTERS: file.records(Section.COUNTERS, 0, devices * layout.KINDS),
-        Section.ACTIVITY: file.records(Section.ACTIVITY, 0, devices),
+        Section.COUNTERS: region.records(Section.COUNTERS, 0, devices * layout.KINDS),
+        Section.ACTIVITY: region.records(Section.ACTIVITY, 0, devices),
         Section.RING: ring,
         Section.LIVE_KEYS: b"".join(keys),
         Section.LIVE: entries,
-        Section.STRINGS: file.records(Section.STRINGS, 0, strings & 0xFFFFFFFF),
-        Section.TEXT: file.records(Section.TEXT, 0, strings >> 32),
-        Section.DEVICES: file.records(Section.DEVICES, 0, devices),
-        Section.SETS: file.records(Section.SETS, 0, sets),
-        Section.CORES: file.records(Section.CORES, 0, cores),
-        Section.FEATURES: file.records(Section.FEATURES, 0, file.count(Section.FEATURES)),
+        Section.STRINGS: region.records(Section.STRINGS, 0, strings & 0xFFFFFFFF),
+        Section.TEXT: region.records(Section.TEXT, 0, strings >> 32),
+        Section.DEVICES: region.records(Section.DEVICES, 0, devices),
+        Section.SETS: region.records(Section.SETS, 0, sets),
+        Section.CORES: region.records(Section.CORES, 0, cores),
+        Section.FEATURES: region.records(Section.FEATURES, 0, region.count(Section.FEATURES)),
         Section.FAILURES: b"".join(
-            whole_records(file, Section.FAILURES, layout.LARGEST[Section.FAILURES])
+            region.whole_records(Section.FAILURES, layout.LARGEST[Section.FAILURES])
         ),
     }
-    header = bytearray(file.read(0, layout.HEADER_SIZE))
+    header = bytearray(region.read(0, layout.HEADER_SIZE))
     size = layout.HEADER_SIZE
     for section, data in contents.items():
         stride = layout.STRIDES[section]
@@ -271,14 +262,14 @@ def compacted(region: ProbeRegion) -> bytes:
 
 def _needed_events(region: ProbeRegion) -> bytes:
     """The ring, cut to a power of two: all events of a process that left memory, or none."""
-    tickets = region.file.word(layout.TICKETS_AT)
+    tickets = region.word(layout.TICKETS_AT)
     slots = 1 << max(0, tickets - 1).bit_length()
-    if not 0 < slots <= min(MOST_EVENTS, region.file.count(Section.RING)):
+    if not 0 < slots <= min(MOST_EVENTS, region.count(Section.RING)):
         return b""
     buffers = any(entry.type is LiveType.BUFFER for entry in region.live())
     if not buffers and not region.gone_with_device():
         return b""
-    return region.file.records(Section.RING, 0, slots)
+    return region.records(Section.RING, 0, slots)
 
 
 def _last_event_ns(region: ProbeRegion) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
@@ -14,7 +13,8 @@ from ttmem.events.record import places
 from ttmem.fast_dataclasses import dataclass
 from ttmem.procfs import ProcessFacts, start_time_ns
 from ttmem.sources.containers import Container
-from ttmem.sources.probe.reader import RegionReader
+from ttmem.sources.listing import CpuBudget
+from ttmem.sources.probe.reader import RegionReader, live_events
 from ttmem.sources.probe.region_file import BadRegion, RegionEntry, TooMuch, find_regions
 from ttmem.sources.probe.ring import closed_with_device
 from ttmem.sources.shm import by_user, closed_file
@@ -38,10 +38,11 @@ def ended_processes(
     folder: str | None = None, remarks: list[Remark] | None = None
 ) -> Iterator[EndedProcess]:
     """All of which there is a region, ordered by pid. `remarks` receives regions that are too large to be read."""
-    taken = _Taken()
+    budget = CpuBudget(MOST_SECONDS_OF_OTHERS, [0, os.geteuid()])
+    taken: Counter[int] = Counter()
     for entry in find_regions(folder):
         try:
-            ended = _ended_process(entry, taken)
+            ended = _ended_process(entry, budget, taken)
         except TooMuch as problem:
             if remarks is not None and len(remarks) < MOST_REMARKS:
                 remarks.append(Remark("probe_region", str(problem), entry.pid, path=entry.path))
@@ -52,34 +53,21 @@ def ended_processes(
                 yield ended
 
 
-class _Taken:
-    """What reading the regions of each user has taken so far."""
-
-    def __init__(self) -> None:
-        self._unlimited = {0, os.geteuid()}  # in time
-        self._bytes: Counter[int] = Counter()
-        self._seconds: dict[int, float] = {}
-
-    def is_too_much(self, uid: int) -> bool:
-        late = self._seconds.get(uid, 0.0) > MOST_SECONDS_OF_OTHERS and uid not in self._unlimited
-        return late or self._bytes[uid] > MOST_BYTES_PER_USER
-
-    def add(self, uid: int, found: bytes | None, began: float) -> None:
-        self._bytes[uid] += len(found or b"")
-        self._seconds[uid] = self._seconds.get(uid, 0.0) + time.thread_time() - began
-
-
-def _ended_process(entry: RegionEntry, taken: _Taken) -> EndedProcess | None:
+def _ended_process(
+    entry: RegionEntry, budget: CpuBudget, taken: Counter[int]
+) -> EndedProcess | None:
+    """`taken` is how many bytes the events of each user's regions have taken so far."""
     with closing(RegionReader(entry.path)) as reader:
+        uid = reader.uid
         if reader.alive():
             return None
-        if taken.is_too_much(reader.uid):
+        if budget.is_spent(uid) or taken[uid] > MOST_BYTES_PER_USER:
             raise TooMuch(
                 f"{entry.path} is not read: other regions of user {reader.user} already exceed the limit"
             )
-        began = time.thread_time()
-        ended = ended_process(reader)
-        taken.add(reader.uid, ended.news.live, began)
+        with budget.of(uid):
+            ended = ended_process(reader)
+        taken[uid] += len(ended.news.live or b"")
         return ended
 
 
@@ -106,19 +94,21 @@ def final_news(path: str, container: Container | None = None) -> ProbeNews | Non
 
 
 def ended_process(reader: RegionReader) -> EndedProcess:
+    region = reader.region
     reader.rebuild()
     news = reader.read(ended=True)
+    last = [event.time for event in _events(news.earlier[-EVENT_SIZE:])]
     return EndedProcess(
         news=_never_freed(reader, news),
-        ended_ns=reader.ended_ns,
-        last_ns=_last_time(news) or reader.last_event_ns or reader.created_ns,
-        in_order=reader.in_order,
+        ended_ns=region.header().ended_ns,
+        last_ns=max(last, default=0) or region.last_event_ns or region.created_ns,
+        in_order=region.in_order(),
     )
 
 
 def _never_freed(reader: RegionReader, news: ProbeNews) -> ProbeNews:
     """Buffers, including those that were there when their device was closed. Programs need not be freed."""
-    losses, gone = reader.losses(), reader.gone_with_device()
+    losses, gone = reader.region.losses(), live_events(reader.region.gone_with_device())
     live = news.live or b""
     left = bytearray()
     for at in places(live, Op.ALLOC):
@@ -146,7 +136,3 @@ def _never_freed(reader: RegionReader, news: ProbeNews) -> ProbeNews:
 
 def _events(data: bytes) -> Iterator[Event]:
     return (Event.unpack(data, at) for at in range(0, len(data), EVENT_SIZE))
-
-
-def _last_time(news: ProbeNews) -> int | None:
-    return max((event.time for event in _events(news.earlier[-EVENT_SIZE:])), default=None)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
 from ttmem.events import DeviceDeclaration, Event, Flag, MemoryKind, Op
 from ttmem.events.probe_news import KindCounter, ProbeCounters, ProbeNews
-from ttmem.probe.layout import Counted, LiveType, Option, RegionState
+from ttmem.probe.layout import Counted, LiveType, Option
 from ttmem.procfs import ProcessFacts, process_facts, user_name
 from ttmem.sources.containers import Container
-from ttmem.sources.probe.region import ProbeRegion, RingLosses
+from ttmem.sources.probe.region import ProbeRegion
 from ttmem.sources.probe.ring import RingBatch
 from ttmem.sources.probe.tables import Activity, Counter, LiveEntry
 from ttmem.wire.frames import mask_of
@@ -20,14 +20,20 @@ DEVICE_AT = 4  # in an event
 _ON_L1 = Flag.GLOBAL | Flag.DATAFLOW
 
 
+_OPS = {
+    LiveType.BUFFER: Op.ALLOC,
+    LiveType.CIRCULAR_BUFFER: Op.CB_ALLOC,
+    LiveType.KERNEL: Op.KERNEL_LOAD,
+}
+
+
 def live_events(entries: Iterable[LiveEntry]) -> bytes:
     """The live table, for readers that have missed events. The names of programs come after their parts."""
     known = list(entries)
     packed = bytearray()
     for entry in known:
-        maker = _MAKERS.get(entry.type)
-        if maker is not None:
-            packed += _on_chips(maker(entry), entry.chips)
+        if entry.type in _OPS:
+            packed += _on_chips(as_event(entry), entry.chips)
     for name, chips in _program_names(known):
         packed += _on_chips(name, chips)
     return bytes(packed)
@@ -40,41 +46,24 @@ def _on_chips(event: Event, chips: Iterable[int]) -> bytes:
     return b"".join([before + chip.to_bytes(4, "little") + after for chip in chips])
 
 
-def _buffer(entry: LiveEntry) -> Event:
-    return _blank(entry, Op.ALLOC)._replace(extra=entry.reserved or 0, cores=entry.phase)
-
-
-def _circular_buffer(entry: LiveEntry) -> Event:
-    return _part(entry, Op.CB_ALLOC)._replace(flags=Flag.RESENT | entry.flags & _ON_L1)
-
-
-def _kernel(entry: LiveEntry) -> Event:
-    return _part(entry, Op.KERNEL_LOAD)._replace(number=entry.number)
-
-
-def _part(entry: LiveEntry, op: Op) -> Event:
-    return _blank(entry, op)._replace(extra=entry.program or 0, cores=entry.cores)
-
-
-def _blank(entry: LiveEntry, op: Op) -> Event:
+def as_event(entry: LiveEntry) -> Event:
+    """The one that made it, without its device."""
+    buffer = entry.type is LiveType.BUFFER
+    on_l1 = entry.flags & _ON_L1 if entry.type is LiveType.CIRCULAR_BUFFER else 0
     return Event(
-        op,
+        _OPS[entry.type],
         kind=entry.kind,
-        flags=Flag.RESENT,
+        flags=Flag.RESENT | on_l1,
         time=entry.time_ns,
         id=entry.id,
         size=entry.requested,
+        extra=(entry.reserved if buffer else entry.program) or 0,
         address=entry.address,
+        number=entry.number if entry.type is LiveType.KERNEL else 0,
+        cores=entry.phase if buffer else entry.cores,
         name=entry.name,
         site=entry.site,
     )
-
-
-_MAKERS: dict[LiveType, Callable[[LiveEntry], Event]] = {
-    LiveType.BUFFER: _buffer,
-    LiveType.CIRCULAR_BUFFER: _circular_buffer,
-    LiveType.KERNEL: _kernel,
-}
 
 
 def _program_names(entries: list[LiveEntry]) -> Iterator[tuple[Event, list[int]]]:
@@ -112,56 +101,29 @@ class RegionReader:
         self, path: str, container: Container | None = None, since_ns: int | None = None
     ) -> None:
         """`since_ns`: when the reader began to wait for regions; None: now. What happened before is not lost to it."""
-        self._region = ProbeRegion(path, container=container)
+        self.region = ProbeRegion(path, container=container)
         self.path = path
         self.inside = container is not None
-        self.created_ns = self._region.created_ns
-        self.last_event_ns = self._region.last_event_ns
-        self.uid, self.key = self._region.uid, self._region.key
+        self.uid = self.region.uid
         self.user = user_name(self.uid)
         # If the process is dead, whoever has its pid now is another process.
         self.facts: ProcessFacts = (
-            process_facts(self._region.pid)
+            process_facts(self.region.pid)
             if self.alive()
-            else ProcessFacts(self._region.pid, None, self.user, None)
+            else ProcessFacts(self.region.pid, None, self.user, None)
         )
         self._declared: dict[int, DeviceDeclaration] = {}
         self._reported: set[int] = set()  # times of failures, of those still in the region
         self._failures = 0  # whose messages were reported
         self._rebuild = False
         self._has_read = False
-        self._is_late = since_ns is None or self.created_ns < since_ns
+        self._is_late = since_ns is None or self.region.created_ns < since_ns
 
     def close(self) -> None:
-        self._region.close()
+        self.region.close()
 
     def alive(self) -> bool:
-        return self._region.process_alive()
-
-    @property
-    def launcher(self) -> int | None:
-        """The pid of the `ttmem run` that started its process."""
-        return self._region.header().launcher
-
-    @property
-    def ended_ns(self) -> int | None:
-        """None if the process is alive, or if nobody saw it die."""
-        return self._region.header().ended_ns
-
-    @property
-    def in_order(self) -> bool:
-        """Whether the process itself reported its end."""
-        return self._region.header().state is RegionState.ENDED
-
-    def note_death(self, time_ns: int) -> None:
-        self._region.note_death(time_ns)
-
-    def gone_with_device(self) -> bytes:
-        """Buffers that were not freed before their device was closed, as events."""
-        return live_events(self._region.gone_with_device())
-
-    def losses(self) -> RingLosses:
-        return self._region.losses()
+        return self.region.process_alive()
 
     def rebuild(self) -> None:
         """Makes the next `read` take the live table, whatever the ring says."""
@@ -173,7 +135,7 @@ class RegionReader:
         `ended`: its process is gone, so this is the last of it, unless there is more.
         """
         first, self._has_read = not self._has_read, True
-        region = self._region
+        region = self.region
         header = region.header()
         # Before the ring, so that whatever these figures include has its event before the end of the ring.
         activity = region.activity()
@@ -197,7 +159,7 @@ class RegionReader:
             live_programs=frozenset(_programs(table or ())),
             table_full=table is not None and losses.live_not_listed > 0,
             events=read.since.events,
-            position=self._region.position,
+            position=self.region.position,
             missed=read.missed,
             lost=lost,
             unlisted=losses.live_uncounted,
@@ -223,17 +185,17 @@ class RegionReader:
     def _read_events(self) -> _Events:
         earlier, lost, missed = b"", 0, False
         if not self._rebuild:
-            batch = self._region.new_events()
+            batch = self.region.new_events()
             if not batch.lost:
                 return _Events(None, b"", batch)
             earlier, lost, missed = batch.events, batch.lost, True
         # Everything up to now is in the table; what happens while it is read follows as events.
-        batch = self._region.latest_events()
+        batch = self.region.latest_events()
         earlier, lost = earlier + batch.events, lost + batch.lost
         missed = missed or batch.lost + batch.skipped > 0
         for _ in range(ATTEMPTS):
-            table = self._region.live()
-            batch = self._region.new_events()
+            table = self.region.live()
+            batch = self.region.new_events()
             lost += batch.lost
             if not batch.lost:
                 break
@@ -258,15 +220,15 @@ class RegionReader:
     def _new_cores(self) -> dict[int, int]:
         """As masks; what no device can have is left out."""
         masks = {}
-        for number, found in self._region.new_cores().items():
+        for number, found in self.region.new_cores().items():
             with suppress(ValueError):
                 masks[number] = mask_of(found)
         return {number: mask for number, mask in masks.items() if mask}
 
     def _messages(self) -> dict[int, str]:
-        if self._region.failure_count() <= self._failures:
+        if self.region.failure_count() <= self._failures:
             return {}
-        found = {failure.time_ns: failure.message for failure in self._region.failures()}
+        found = {failure.time_ns: failure.message for failure in self.region.failures()}
         new = {time: text for time, text in found.items() if time not in self._reported}
         self._reported = set(found)
         self._failures += len(new)

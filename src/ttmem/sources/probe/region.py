@@ -7,27 +7,23 @@ import re
 import time
 from struct import Struct
 
-from ttmem.events.device import DeviceDeclaration
-from ttmem.fast_dataclasses import dataclass, replace
+from ttmem.fast_dataclasses import dataclass
 from ttmem.probe import _records, layout
 from ttmem.probe.layout import RegionState, Section
 from ttmem.procfs import is_alive, maps, pid_outside, program, user_id, user_name
 from ttmem.sources.containers import Container
-from ttmem.sources.probe import tables
 from ttmem.sources.probe.region_file import (
     BadRegion,
     ForeignRegion,
     NotReady,
-    RegionFile,
     RegionHeader,
 )
 from ttmem.sources.probe.ring import MOST_BYTES, Cursor, RingBatch
+from ttmem.sources.probe.tables import RegionTables
 from ttmem.wire.frames import Rectangle
 
-_TABLE_COUNTS = Struct("<IIII")
 _LIVE_COUNTS = Struct("<QQQ")
 CHECK_MAPS_S = 5.0  # how often, for a process whose code and stack have not moved
-_NOT_ALIVE = (layout.LiveType.LEFT_BUFFER, layout.LiveType.LAID_OUT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,23 +40,23 @@ class RingLosses:
     forgotten: int  # buffers that were freed with their device, and replaced in the table by others
 
 
-class ProbeRegion:
-    """Declarations, counters, live entries, strings and new events. Every call reads the file again."""
+class ProbeRegion(RegionTables):
+    """Declarations, counters, live entries, strings and new events. Every call reads the file again.
 
-    def __init__(
-        self, path: str, from_start: bool = True, container: Container | None = None
-    ) -> None:
-        self.file = RegionFile(path, container)
+    The owner of the file, `uid`, is believed only about processes of that user.
+    """
+
+    def __init__(self, path: str, container: Container | None = None) -> None:
+        super().__init__(path, container)
         self._container = container
         try:
-            self._begin(path, from_start)
+            self._begin()
         except BaseException:
             self.close()
             raise
 
-    def _begin(self, path: str, from_start: bool) -> None:
-        self.path = path
-        header = self.file.header()
+    def _begin(self) -> None:
+        header = super().header()
         self._named_pid, self.start_ticks = header.pid, header.start_ticks
         found = self._find_process()
         self.pid = found or self._named_pid
@@ -68,29 +64,14 @@ class ProbeRegion:
         self.created_ns = header.created_ns
         compact = header.version == layout.COMPACT_VERSION
         # A compact region may have no events, but has the time of the last one.
-        self.last_event_ns = self.file.word(layout.LAST_EVENT_AT) or None if compact else None
+        self.last_event_ns = self.word(layout.LAST_EVENT_AT) or None if compact else None
         self._mark: tuple[bytes, ...] = ()
         self._checked = 0.0
         self._strings = 1  # number 0 means none
         self._cores = 1
-        self._text_left = self.file.count(Section.TEXT)
-        self._cursor = Cursor(self.file, 0 if from_start else self.file.word(layout.TICKETS_AT))
+        self._text_left = self.count(Section.TEXT)
+        self._cursor = Cursor(self)
         self._check_owner()
-
-    @property
-    def uid(self) -> int:
-        """The owner of the file, which is believed only about processes of that user."""
-        return self.file.uid
-
-    @property
-    def key(self) -> tuple[int, int]:
-        """Identifies the file, whatever has its name now."""
-        return self.file.key
-
-    @property
-    def most_entries(self) -> int:
-        """How many live entries, times chips, a reader keeps."""
-        return self.file.most_entries
 
     @property
     def container_pid(self) -> int | None:
@@ -105,14 +86,14 @@ class ProbeRegion:
         pid = self._named_pid
         if self._container is not None:
             found = self._container.process(pid, self.start_ticks)
-            if found is None and self.file.created_ns >= self._container.looked_ns:
+            if found is None and self.changed_ns >= self._container.looked_ns:
                 raise NotReady(f"{self.path} is younger than what is known of its container")
             return found
         running = program(pid)
         here = running is not None and running.start_ticks == self.start_ticks
         if here and user_id(pid) in (None, self.uid):
             return pid
-        return pid_outside(pid, self.start_ticks, self.uid, self.file.created_ns) or pid
+        return pid_outside(pid, self.start_ticks, self.uid, self.changed_ns) or pid
 
     def _check_owner(self) -> None:
         """Anybody can write a file that names another user's process."""
@@ -128,11 +109,8 @@ class ProbeRegion:
             f"names, to user {user_name(uid)}; it is not counted"
         )
 
-    def close(self) -> None:
-        self.file.close()
-
     def header(self) -> RegionHeader:
-        header = self.file.header()
+        header = super().header()
         if (header.pid, header.start_ticks) != (self._named_pid, self.start_ticks):
             raise BadRegion(f"{self.path} belongs to another process now")
         return header
@@ -160,96 +138,50 @@ class ProbeRegion:
         name = re.escape(os.path.basename(self.path).encode())
         return re.search(rb"/" + name + rb"(?: \(deleted\))?$", mapped, re.MULTILINE) is not None
 
+    def in_order(self) -> bool:
+        """Whether the process itself reported its end."""
+        return self.header().state is RegionState.ENDED
+
     def note_death(self, time_ns: int) -> None:
         """Records when a process died that was killed before it could do so itself."""
         header = self.header()
         if header.state is RegionState.IN_USE and header.ended_ns is None:
-            self.file.set_word(layout.ENDED_AT, time_ns)
-
-    def table_counts(self) -> tuple[int, int, int, int]:
-        """(devices, sets of devices, core sets, how many of them had no space)."""
-        devices, sets, cores, without_space = _TABLE_COUNTS.unpack(
-            self.file.read(layout.TABLES_AT, _TABLE_COUNTS.size)
-        )
-        return devices, sets, cores, without_space
-
-    def sets(self) -> list[tuple[int, ...]]:
-        """The chips of each set of devices."""
-        return tables.read_sets(self.file, self.table_counts()[1])
-
-    def devices(self) -> list[DeviceDeclaration | None]:
-        """One for each row of `counters`."""
-        return tables.read_devices(self.file, self.table_counts()[0])
-
-    def counters(self) -> list[list[tables.Counter]]:
-        """A row for each device, a column for each kind."""
-        return tables.read_counters(self.file, self.table_counts()[0])
-
-    def activity(self) -> list[tables.Activity]:
-        """One for each row of `counters`."""
-        return tables.read_activity(self.file, self.table_counts()[0])
-
-    def live(self) -> list[tables.LiveEntry]:
-        """What is alive, or was when the process ended."""
-        return [entry for entry in self._entries() if entry.type not in _NOT_ALIVE]
-
-    def gone_with_device(self) -> list[tables.LiveEntry]:
-        """Buffers that were still allocated when their device was closed."""
-        return [
-            replace(entry, type=layout.LiveType.BUFFER)
-            for entry in self._entries()
-            if entry.type is layout.LiveType.LEFT_BUFFER
-        ]
-
-    def _entries(self) -> list[tables.LiveEntry]:
-        return tables.read_live(self.file, self.sets())
-
-    def failures(self) -> list[tables.Failure]:
-        """The last failed allocations, oldest first."""
-        return tables.read_failures(self.file, self.sets())
-
-    def failure_count(self) -> int:
-        """How many allocations have failed; `failures` has the last of them."""
-        return self.file.word(layout.FAILURES_AT)
-
-    def features(self) -> dict[str, bool]:
-        """What the probe can observe in this runtime."""
-        return tables.read_features(self.file)
+            self.set_word(layout.ENDED_AT, time_ns)
 
     def losses(self) -> RingLosses:
         _, live_not_listed, uncounted = _LIVE_COUNTS.unpack(
-            self.file.read(layout.LIVE_AT, _LIVE_COUNTS.size)
+            self.read(layout.LIVE_AT, _LIVE_COUNTS.size)
         )
         return RingLosses(
-            given_up=self.file.word(layout.GIVEN_UP_AT),
+            given_up=self.word(layout.GIVEN_UP_AT),
             live_not_listed=live_not_listed,
             live_uncounted=uncounted,
-            strings_dropped=self.file.word(layout.STRINGS_AT + 8),
+            strings_dropped=self.word(layout.STRINGS_AT + 8),
             tables_dropped=self.table_counts()[3],
-            unpaired_frees=self.file.word(layout.UNPAIRED_AT),
-            unseen=self.file.word(layout.UNSEEN_AT),
-            forgotten=self.file.word(layout.FORGOTTEN_AT),
+            unpaired_frees=self.word(layout.UNPAIRED_AT),
+            unseen=self.word(layout.UNSEEN_AT),
+            forgotten=self.word(layout.FORGOTTEN_AT),
         )
 
     def new_strings(self) -> dict[int, str]:
         """Those interned since the last call."""
-        word = self.file.word(layout.STRINGS_AT)
-        count = min(word & 0xFFFFFFFF, self.file.count(Section.STRINGS))
-        used = min(word >> 32, self.file.count(Section.TEXT))
+        word = self.word(layout.STRINGS_AT)
+        count = min(word & 0xFFFFFFFF, self.count(Section.STRINGS))
+        used = min(word >> 32, self.count(Section.TEXT))
         first, self._strings = self._strings, max(count, self._strings)
         if count <= first:
             return {}
-        records = self.file.records(Section.STRINGS, first, count - first)
-        text = self.file.records(Section.TEXT, 0, used)
+        records = self.records(Section.STRINGS, first, count - first)
+        text = self.records(Section.TEXT, 0, used)
         texts, taken = _records.whole_strings(records, text, self._text_left)
         self._text_left -= taken
         return {first + i: text for i, text in enumerate(texts) if text is not None}
 
     def new_cores(self) -> dict[int, list[Rectangle]]:
         """Core sets added since the last call."""
-        count = min(self.table_counts()[2], self.file.count(Section.CORES))
+        count = min(self.table_counts()[2], self.count(Section.CORES))
         first, self._cores = self._cores, max(count, self._cores)
-        return tables.read_cores(self.file, first, count) if count > first else {}
+        return self.cores(first, count) if count > first else {}
 
     def new_events(self) -> RingBatch:
         """Events since the last call, up to a limit; `RingBatch.more` says whether there are others.
@@ -263,14 +195,9 @@ class ProbeRegion:
         return self._cursor.latest(self._set_records(), not self.process_alive(), limit)
 
     def _set_records(self) -> bytes:
-        return self.file.records(Section.SETS, 0, self.table_counts()[1])
+        return self.records(Section.SETS, 0, self.table_counts()[1])
 
     @property
     def position(self) -> int:
         """How many slots of the ring were written before the one that is read next."""
         return self._cursor.ticket
-
-    @property
-    def lost(self) -> int:
-        """Events that were overwritten before they were read, or never finished."""
-        return self._cursor.lost

@@ -19,7 +19,7 @@ from ttmem.probe import layout
 from ttmem.probe.layout import RegionState, Section
 from ttmem.procfs import LARGEST_PID
 from ttmem.sources.containers import Container
-from ttmem.sources.listing import DirectoryScan
+from ttmem.sources.listing import DirectoryScan, open_shared, shared_status
 from ttmem.sources.shm import probe_directory, region_name
 
 U64 = Struct("<Q")
@@ -83,17 +83,13 @@ class RegionFile:
         self.path = path
         self._inside = container is not None
         try:
-            self._file = (
-                os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-                if container is None
-                else container.open(os.path.basename(path))
-            )
+            self._file = open_shared(path, container)
         except OSError as problem:
             raise BadRegion(f"{path}: {problem.strerror}") from problem
         try:
             status = os.fstat(self._file)
             self.uid, self.key = status.st_uid, (status.st_dev, status.st_ino)
-            self.created_ns = status.st_ctime_ns
+            self.changed_ns = status.st_ctime_ns
             if not stat.S_ISREG(status.st_mode):
                 raise BadRegion(f"{path} is not a plain file")
             if status.st_nlink > 1:  # 0: it was deleted at this moment
@@ -220,18 +216,15 @@ class RegionFile:
         return int(U64.unpack(self.read(offset, 8))[0])
 
     def set_word(self, offset: int, word: int) -> None:
-        """Does nothing if the file is another user's, or in a container."""
+        """In the file that is open, even if another one has its name now. Not in another user's, or in a container."""
+        if self.uid != os.geteuid() or self._inside:
+            return
         with suppress(OSError):
-            if self.uid == os.geteuid() and not self._inside:
-                self.write(offset, U64.pack(word))
-
-    def write(self, offset: int, data: bytes) -> None:
-        """Into the file that is open, even if another one has its name now."""
-        file = os.open(f"/proc/self/fd/{self._file}", os.O_WRONLY | os.O_CLOEXEC)
-        try:
-            os.pwrite(file, data, offset)
-        finally:
-            os.close(file)
+            file = os.open(f"/proc/self/fd/{self._file}", os.O_WRONLY | os.O_CLOEXEC)
+            try:
+                os.pwrite(file, U64.pack(word), offset)
+            finally:
+                os.close(file)
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,11 +256,9 @@ def _region(entry: os.DirEntry[str], container: Container | None) -> RegionEntry
     named = region_name(entry.name)
     if named is None or not entry.is_file(follow_symlinks=False):
         return None
+    path = entry.path if container is None else f"{container.path}/{entry.name}"
     try:
-        if container is None:
-            path, status = entry.path, entry.stat(follow_symlinks=False)
-        else:
-            path, status = f"{container.path}/{entry.name}", container.status(entry.name)
+        status = shared_status(path, container)
     except OSError:
         return None
     return RegionEntry(path, *named, status.st_ino, status.st_uid, container)

@@ -9,13 +9,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from functools import cached_property
-from typing import NamedTuple
 
 from ttmem.events import EVENT_SIZE, Event, MemoryKind, Notice, Op, runtime_messages
 from ttmem.events.amounts import USER_SIZED
 from ttmem.events.device import DeviceDeclaration
 from ttmem.events.record import places
-from ttmem.probe.layout import SIDE, Counted, LiveType, Option, RegionState
+from ttmem.probe.layout import SIDE, Counted, LiveType, Option
 from ttmem.probe.report import (
     DeviceReport,
     FailedAllocation,
@@ -28,6 +27,7 @@ from ttmem.probe.report import (
     wanted_buffers,
 )
 from ttmem.sizes import several
+from ttmem.sources.probe.reader import as_event
 from ttmem.sources.probe.region import ProbeRegion, RingLosses
 from ttmem.sources.probe.ring import RingBatch, closed_with_device
 from ttmem.sources.probe.tables import Activity, Counter, Failure, LiveEntry
@@ -53,7 +53,7 @@ class ReportReader:
         return ProcessReport(
             pid=region.pid,
             running=region.process_alive(),
-            in_order=region.header().state is RegionState.ENDED,
+            in_order=region.in_order(),
             devices=tuple(self._devices()),
             never_freed=self._holdings(self._history.never_freed(region.gone_with_device())),
             failures=region.failure_count(),
@@ -119,21 +119,21 @@ class ReportReader:
         events = self._history.refused(failure.time_ns, failure.program)
         return wanted_buffers(event for event in events if event.device == chip)
 
-    def _holdings(self, blocks: Iterable[Block]) -> tuple[Holding, ...]:
+    def _holdings(self, buffers: Iterable[Event]) -> tuple[Holding, ...]:
         """One holding for all chips of a buffer."""
-        chips: dict[Block, list[int]] = {}
-        for block in blocks:
-            chips.setdefault(block._replace(chip=0), []).append(block.chip)
+        chips: dict[Event, list[int]] = {}
+        for buffer in buffers:
+            chips.setdefault(buffer._replace(device=0), []).append(buffer.device)
         return tuple(
             Holding(
-                block.kind,
+                buffer.kind,
                 tuple(sorted(where)),
-                block.held,
-                block.address,
-                self._origin(block.name, block.site, block.phase),
-                block.requested,
+                buffer.extra,
+                buffer.address,
+                self._origin(buffer.name, buffer.site, buffer.cores),
+                buffer.size,
             )
-            for block, where in chips.items()
+            for buffer, where in chips.items()
         )
 
     def _origin(self, name: int, site: int, phase: int = 0) -> Origin:
@@ -175,26 +175,11 @@ def _in_words(losses: RingLosses) -> Iterator[str]:
             f"{several(losses.forgotten, 'buffer')} never freed had to be dropped from the list of live entries: "
             "not listed here (--live enlarges it)"
         )
+    buffers = several(losses.unseen or losses.unpaired_frees, "buffer was", "buffers were")
     if losses.unseen:
-        buffers = several(losses.unseen, "buffer was", "buffers were")
         yield f"{buffers} allocated while tracking was off, not counted"
     elif losses.unpaired_frees:
-        buffers = several(losses.unpaired_frees, "buffer was", "buffers were")
         yield f"{buffers} freed whose allocation was not seen: it was before a fork"
-
-
-class Block(NamedTuple):
-    """A buffer on one chip, with the region's numbers for texts."""
-
-    id: int
-    chip: int
-    kind: int
-    held: int
-    address: int
-    name: int
-    site: int
-    phase: int
-    requested: int
 
 
 class RingHistory:
@@ -206,20 +191,19 @@ class RingHistory:
         first = RingBatch(b"", b"", 0) if after.lost else before
         self._events, self._sides = first.events + after.events, first.sides + after.sides
         self._ops = self._events[::EVENT_SIZE]  # most events need not be decoded
-        self._now = {(block.id, block.chip): block for block in _blocks(live)}
+        self._now = {_key(buffer): buffer for buffer in _buffers(live)}
         for at in range(len(first.events) // EVENT_SIZE, len(self._ops)):
             if self._ops[at] == Op.ALLOC:
                 event = self._event(at)
-                self._now.setdefault((event.id, event.device), self._block(event))
+                self._now.setdefault(_key(event), self._buffer(event))
             elif self._ops[at] == Op.FREE:
-                event = self._event(at)
-                self._now.pop((event.id, event.device), None)
+                self._now.pop(_key(self._event(at)), None)
 
-    def now(self) -> list[Block]:
+    def now(self) -> list[Event]:
         """What is alive."""
         return list(self._now.values())
 
-    def at_failure(self, time_ns: int) -> tuple[list[Block], int] | None:
+    def at_failure(self, time_ns: int) -> tuple[list[Event], int] | None:
         """What was alive when an allocation failed, and the phase of the thread that asked for it.
 
         None: the ring has lost that moment.
@@ -236,9 +220,9 @@ class RingHistory:
             if self._ops[at] in (Op.ALLOC, Op.FREE):
                 event = self._event(at)
                 if event.op == Op.FREE:
-                    alive[event.id, event.device] = self._block(event)
+                    alive[_key(event)] = self._buffer(event)
                 else:
-                    alive.pop((event.id, event.device), None)
+                    alive.pop(_key(event), None)
         return list(alive.values()), self._phase(failed[-1])
 
     def refused(self, time_ns: int, program: int | None) -> list[Event]:
@@ -246,11 +230,11 @@ class RingHistory:
         found = map(self._event, places(self._events, Notice.CB_REFUSED))
         return [event for event in found if event.time == time_ns and event.extra == program]
 
-    def never_freed(self, gone: Iterable[LiveEntry]) -> list[Block]:
+    def never_freed(self, gone: Iterable[LiveEntry]) -> list[Event]:
         """What is alive or went with its device: `gone` of the table, and what the ring has beside it."""
         closed = closed_with_device(self._events)  # some did not fit into the table
-        known = {key: self._block(event) for key, event in closed.items()}
-        known |= {(block.id, block.chip): block for block in _blocks(gone)}
+        known = {key: self._buffer(event) for key, event in closed.items()}
+        known |= {_key(buffer): buffer for buffer in _buffers(gone)}
         return [*known.values(), *self.now()]
 
     def _event(self, at: int) -> Event:
@@ -263,36 +247,25 @@ class RingHistory:
     def _phases(self) -> dict[tuple[int, int], int]:
         """In which phase buffers were made; ids are not used again."""
         made = ((self._event(at), at) for at in places(self._events, Op.ALLOC))
-        return {(event.id, event.device): self._phase(at) for event, at in made}
+        return {_key(event): self._phase(at) for event, at in made}
 
-    def _block(self, event: Event) -> Block:
+    def _buffer(self, event: Event) -> Event:
         """A FREE also names who allocated; only the phase is that of the thread which freed it."""
-        return Block(
-            event.id,
-            event.device,
-            event.kind,
-            event.extra or event.size,
-            event.address,
-            event.name,
-            event.site,
-            self._phases.get((event.id, event.device), 0),
-            event.size,
-        )
+        return _plain(event, self._phases.get(_key(event), 0))
 
 
-def _blocks(live: Iterable[LiveEntry]) -> Iterable[Block]:
-    for thing in live:
-        if thing.type is LiveType.BUFFER:
-            held = thing.reserved or thing.requested
-            for chip in thing.chips:
-                yield Block(
-                    thing.id,
-                    chip,
-                    thing.kind,
-                    held,
-                    thing.address,
-                    thing.name,
-                    thing.site,
-                    thing.phase,
-                    thing.requested,
-                )
+def _key(event: Event) -> tuple[int, int]:
+    return event.id, event.device
+
+
+def _plain(event: Event, phase: int) -> Event:
+    """As an ALLOC, without what differs between the chips of a mesh. `extra` is what it holds."""
+    held = event.extra or event.size
+    return event._replace(op=Op.ALLOC, flags=0, time=0, number=0, extra=held, cores=phase)
+
+
+def _buffers(live: Iterable[LiveEntry]) -> Iterator[Event]:
+    for entry in live:
+        if entry.type is LiveType.BUFFER:
+            found = _plain(as_event(entry), entry.phase)
+            yield from (found._replace(device=chip) for chip in entry.chips)

@@ -36,11 +36,10 @@ def closed_with_device(events: bytes) -> dict[tuple[int, int], Event]:
 class Cursor:
     """Reads one ring, independently of other cursors and of the writers."""
 
-    def __init__(self, file: RegionFile, ticket: int) -> None:
+    def __init__(self, file: RegionFile) -> None:
         self._file = file
         self._slots = file.count(Section.RING)
-        self.ticket = ticket
-        self.lost = 0
+        self.ticket = 0
         self._stuck_at = -1
         self._stuck_since = 0.0
         self._stuck_head = 0
@@ -85,7 +84,6 @@ class Cursor:
                 until = self._stuck_head
             else:
                 last = head = self.ticket
-        self.lost += lost
         return RingBatch(b"".join(events), b"".join(sides), lost, more=self.ticket < head)
 
     def latest(
@@ -94,7 +92,6 @@ class Cursor:
         """Only the last events, about `limit` bytes of them."""
         head = self._file.word(layout.TICKETS_AT)
         lost = self._skip_overwritten(head)
-        self.lost += lost
         slots = max(MOST_SLOTS, limit // EVENT_SIZE)
         oldest = start = max(self.ticket, head - slots)
         size, at = 0, head

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from functools import partial
 
 from ttmem.clock import now_ns
@@ -18,6 +17,7 @@ from ttmem.fast_dataclasses import dataclass, field
 from ttmem.procfs import user_name
 from ttmem.sizes import several
 from ttmem.sources.containers import Container, Containers
+from ttmem.sources.listing import CpuBudget
 from ttmem.sources.probe.ended import final_news
 from ttmem.sources.probe.reader import RegionReader
 from ttmem.sources.probe.region_file import (
@@ -29,15 +29,13 @@ from ttmem.sources.probe.region_file import (
     RegionScan,
     TooMuch,
 )
-from ttmem.sources.shm import by_user, closed_file
+from ttmem.sources.shm import by_user, closed_file, fault
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 300.0  # before trying again to read a region that failed
 WITNESS_NS = 2_000_000_000  # a process seen alive within this time died now
 SHARE_S = 0.05  # processor time per read for the regions of one user
 MOST_REMARKS = 8  # per user
 RegionId = tuple[str, int]  # path and inode: a process that calls exec creates a new region
-
-_User = tuple[int, bool]  # uid, and whether in a container
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,23 +84,31 @@ class ProbeWatcher:
         self._suspended = {
             region: suspended for region, suspended in self._suspended.items() if region in there
         }
-        shares = _Shares()
+        # Apart for those inside containers: many run as root, and what they do must not delay root's own regions.
+        budget = CpuBudget(SHARE_S)
+        waiting: dict[str, None] = {}  # regions left for the next read
         remarks: list[tuple[int, Remark]] = []
         for region, name in there.items():
             user = (name.uid, name.container is not None)
-            if not (self._is_known(region) or shares.is_spent(user, region[0])):
-                with shares.of(user):
-                    self._open(region, name, remarks)
+            if self._is_known(region):
+                continue
+            if budget.is_spent(user):  # never for the first region of a user
+                waiting[region[0]] = None
+                continue
+            with budget.of(user):
+                self._open(region, name, remarks)
         news = []
         for region, reader in list(self._readers.items()):
             user = (reader.uid, reader.inside)
-            if not shares.is_spent(user, region[0]):
-                with shares.of(user):
-                    news.append(self._look(region, reader, there, remarks))
+            if budget.is_spent(user):
+                waiting[region[0]] = None
+                continue
+            with budget.of(user):
+                news.append(self._look(region, reader, there, remarks))
         self._looked_ns = now_ns()
         # Those that waited come first next time.
         self._readers = dict(
-            sorted(self._readers.items(), key=lambda item: item[0][0] not in shares.waiting)
+            sorted(self._readers.items(), key=lambda item: item[0][0] not in waiting)
         )
         remarks += [
             (suspended.uid, suspended.remark)
@@ -111,7 +117,7 @@ class ProbeWatcher:
         ]
         owners = {path: name.uid for (path, _), name in there.items()}
         owners |= {reader.path: reader.uid for reader in self._readers.values()}
-        behind = [*shares.waiting, *(update.path for update in news if update.more)]
+        behind = [*waiting, *(update.path for update in news if update.more)]
         return ProbeReading(
             tuple(news),
             tuple(_bounded(remarks, left_out)),
@@ -180,7 +186,7 @@ class ProbeWatcher:
             remarks.append((name.uid, _why_not(name, problem)))
             return
         except Exception as problem:
-            remarks.append((name.uid, _fault(name.path, name.pid, problem)))
+            remarks.append((name.uid, fault("probe_region", name.path, problem, name.pid)))
             return
         wanted = self.wanted is None or self.wanted(reader)
         if wanted and (self.wanted is not None or reader.alive()):
@@ -189,9 +195,9 @@ class ProbeWatcher:
             reader.close()
             self._ended.add(region)
         else:
-            if not reader.in_order:
+            if not reader.region.in_order():
                 words = partial(final_news, name.path, name.container)
-                ended_ns = reader.ended_ns
+                ended_ns = reader.region.header().ended_ns
                 self._killed[region] = KilledProcess(
                     reader.facts.pid, name.path, words, ended_ns, reader.user
                 )
@@ -210,17 +216,18 @@ class ProbeWatcher:
         replaced = region not in there and any(path == region[0] for path, _ in there)
         try:
             if not alive and now - self._looked_ns < WITNESS_NS:
-                reader.note_death(now)
+                reader.region.note_death(now)
             news = reader.read(replaced or not alive)
-        except TooMuch as problem:
-            remark = Remark("probe_region", str(problem), reader.facts.pid, path=region[0])
-            return self._drop(region, reader, remark)
         except BadRegion as problem:
             remark = Remark("probe_region", str(problem), reader.facts.pid, path=region[0])
+            if isinstance(problem, TooMuch):
+                return self._drop(region, reader, remark)
             remarks.append((reader.uid, remark))
             news = ProbeNews(reader.facts, reader.path, ended=True)
         except Exception as problem:
-            return self._drop(region, reader, _fault(region[0], reader.facts.pid, problem))
+            return self._drop(
+                region, reader, fault("probe_region", region[0], problem, reader.facts.pid)
+            )
         if news.ended:
             reader.close()
             del self._readers[region]
@@ -229,33 +236,6 @@ class ProbeWatcher:
         elif not news.more and news.events:
             self._suspended.pop(region, None)
         return news
-
-
-class _Shares:
-    """How much processor time each user's regions have taken in one read.
-
-    Those inside containers apart: many containers run as root, and what they do must not delay root's own regions.
-    """
-
-    def __init__(self) -> None:
-        self._taken: dict[_User, float] = {}
-        self.waiting: dict[str, None] = {}  # regions left for the next read
-
-    def is_spent(self, user: _User, path: str) -> bool:
-        """False for the first region of each user, which is always read."""
-        if self._taken.get(user, 0.0) < SHARE_S:
-            return False
-        self.waiting[path] = None
-        return True
-
-    @contextmanager
-    def of(self, user: _User) -> Iterator[None]:
-        """Charges the time inside to that user."""
-        before = time.thread_time()
-        try:
-            yield
-        finally:
-            self._taken[user] = self._taken.get(user, 0.0) + time.thread_time() - before
 
 
 def _bounded(
@@ -275,12 +255,6 @@ def _bounded(
         files = several(count, "more file")
         text = f"{files} ttmem_* of user {user_name(uid)} are not read: {MOST_PER_USER} of each user is the limit"
         yield Remark("probe_region", text)
-
-
-def _fault(path: str, pid: int, problem: Exception) -> Remark:
-    """An error caused by the contents of one region must not affect others."""
-    what = f"{type(problem).__name__}: {problem}"[:200]
-    return Remark("probe_region", f"{path} cannot be read: {what}", pid, path=path)
 
 
 def _why_not(name: RegionEntry, problem: BadRegion) -> Remark:

@@ -16,11 +16,14 @@ import secrets
 import socket
 import stat
 from contextlib import suppress
+from enum import Enum
 
 from ttmem.errors import BadInput, TtmemError
-from ttmem.procfs import user_name
+from ttmem.fast_dataclasses import dataclass
+from ttmem.procfs import peer_credentials, process_facts, user_name
 
 BACKLOG = 1024
+_PATIENCE_S = 2.0
 
 
 class AlreadyServed(TtmemError):
@@ -273,7 +276,7 @@ def _clear_stale(folder: int, path: str) -> None:
     if not stat.S_ISSOCK(found.st_mode):
         raise BadInput(f"{path} exists and is not a socket; remove it, or choose another --socket")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        probe.settimeout(2)
+        probe.settimeout(_PATIENCE_S)
         try:
             probe.connect(f"/proc/self/fd/{folder}/{name}")
         except OSError as problem:
@@ -293,3 +296,50 @@ def _clear_stale(folder: int, path: str) -> None:
         raise BadInput(
             f"{path} is left over from {user_name(found.st_uid)}: {problem.strerror}; choose another --socket"
         ) from problem
+
+
+class SocketState(Enum):
+    ABSENT = "absent"
+    SERVED = "served"
+    STALE = "stale"  # a socket file that nobody listens on
+    CLOSED = "closed"  # another user's, who does not let this user connect
+    NO_SOCKET = "no socket"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class SocketFacts:
+    path: str
+    state: SocketState
+    user: str | None = None
+    server_pid: int | None = None
+    server: str | None = None  # its command line
+
+
+def knock(path: str) -> SocketFacts:
+    """Finds out who listens on a socket, by connecting and closing again."""
+    try:
+        status = os.lstat(path)
+    except FileNotFoundError:
+        return SocketFacts(path, SocketState.ABSENT)
+    except OSError:
+        return SocketFacts(path, SocketState.UNKNOWN)
+    user = user_name(status.st_uid)
+    if not stat.S_ISSOCK(status.st_mode):
+        return SocketFacts(path, SocketState.NO_SOCKET, user)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+        client.settimeout(_PATIENCE_S)
+        try:
+            client.connect(path)
+            pid, _ = peer_credentials(client)
+        except ConnectionRefusedError:
+            return SocketFacts(path, SocketState.STALE, user)
+        except FileNotFoundError:
+            return SocketFacts(path, SocketState.ABSENT)
+        except PermissionError:
+            return SocketFacts(path, SocketState.CLOSED, user)
+        except OSError:
+            return SocketFacts(path, SocketState.UNKNOWN, user)
+    # The pid is 0 if the server is in a container that is not visible from here.
+    command = process_facts(pid).command if pid else None
+    return SocketFacts(path, SocketState.SERVED, user, pid or None, command)

@@ -69,20 +69,13 @@ class Sensor:
     limit: str | None = None  # file with the value at which the firmware throttles
     highest_limit: float = 0  # that is accepted
 
-    def parsed(self, text: str, limit: float | None = None) -> float:
-        return self.believed(self._number(text), limit)
+    def number(self, text: str) -> float:
+        if not _NUMBER.fullmatch(text):
+            raise NoValue("the driver reports something that is not a number")
+        return int(text) if self.divisor is None else int(text) / self.divisor
 
-    def parsed_limit(self, text: str) -> float:
-        return self.believed_limit(self._number(text))
-
-    def believed(self, value: object, limit: float | None = None) -> float:
-        """NoValue if no working sensor reports that. Anything up to the chip's own limit is plausible."""
-        return self._between(value, max(self.most, limit or 0))
-
-    def believed_limit(self, value: object) -> float:
-        return self._between(value, self.highest_limit)
-
-    def _between(self, value: object, most: float) -> float:
+    def believed(self, value: object, most: float) -> float:
+        """NoValue if no working sensor reports that."""
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise NoValue("the user-mode driver does not report it")
         if not self.least <= value <= most:
@@ -90,11 +83,6 @@ class Sensor:
             said = f"{value:,.15g}" if abs(value) < 1 << 64 else "what it says"
             raise NoValue(f"{said}{self.unit} is not plausible; expected is {bounds}")
         return int(value) if self.divisor is None else round(float(value), 3)
-
-    def _number(self, text: str) -> float:
-        if not _NUMBER.fullmatch(text):
-            raise NoValue("the driver reports something that is not a number")
-        return int(text) if self.divisor is None else int(text) / self.divisor
 
 
 # Wormhole allows its core up to 1,000 mV, a Blackhole Galaxy 500 A: more than is accepted from a chip without limits.
@@ -120,28 +108,56 @@ def read_card(number: int, folder: str) -> CardTelemetry:
 
 def read_sensors(folder: str) -> Telemetry:
     hwmon = _hwmon(os.path.join(folder, "device", "hwmon"))
+
+    def read(sensor: Sensor, file: str | None) -> float:
+        file = file or ""
+        if file.startswith("tt_"):
+            return sensor.number(attribute(folder, file))
+        if hwmon is None:
+            raise NoValue("the driver has no hwmon for this card")
+        return sensor.number(attribute(hwmon, file))
+
+    found = _checked(
+        "sysfs",
+        lambda sensor: read(sensor, sensor.file),
+        lambda sensor: read(sensor, sensor.limit),
+        lambda: attribute(folder, FIRMWARE),
+    )
+    if not os.path.isdir(folder):
+        return no_telemetry("the card was removed while it was read")
+    return found
+
+
+def _checked(
+    source: str,
+    value: Callable[[Sensor], object],
+    limit: Callable[[Sensor], object],
+    firmware: Callable[[], str],
+) -> Telemetry:
+    """What is not plausible, or raises NoValue, is None, with its reason."""
     values: dict[str, Any] = {}
     limits: dict[str, Any] = {}
     reasons: dict[str, str] = {}
     for sensor in SENSORS:
+        name = sensor.field
         with suppress(NoValue):  # a value without a limit is still a value
             if sensor.limit:
-                limits[sensor.field] = sensor.parsed_limit(attribute(_there(hwmon), sensor.limit))
+                limits[name] = sensor.believed(limit(sensor), sensor.highest_limit)
         try:
-            text = attribute(
-                folder if sensor.file.startswith("tt_") else _there(hwmon), sensor.file
-            )
-            values[sensor.field] = sensor.parsed(text, limits.get(sensor.field))
+            # Anything up to the chip's own limit is plausible.
+            values[name] = sensor.believed(value(sensor), max(sensor.most, limits.get(name, 0)))
         except NoValue as reason:
-            reasons[sensor.field] = str(reason)
+            reasons[name] = str(reason)
     try:
-        values["firmware"] = checked_version(attribute(folder, FIRMWARE))
+        values["firmware"] = checked_version(firmware())
     except NoValue as reason:
         reasons["firmware"] = str(reason)
-    if not os.path.isdir(folder):
-        return no_telemetry("the card was removed while it was read")
-    source = "sysfs" if values else None
-    return Telemetry(**values, limits=TelemetryLimits(**limits), source=source, reasons=reasons)
+    return Telemetry(
+        **values,
+        limits=TelemetryLimits(**limits),
+        source=source if values else None,
+        reasons=reasons,
+    )
 
 
 def checked_version(text: str) -> str:
@@ -153,12 +169,6 @@ def checked_version(text: str) -> str:
 def _hwmon(folder: str) -> str | None:
     found = [(int(name[1]), name[0]) for name in map(_HWMON.fullmatch, names(folder)) if name]
     return os.path.join(folder, min(found)[1]) if found else None
-
-
-def _there(hwmon: str | None) -> str:
-    if hwmon is None:
-        raise NoValue("the driver has no hwmon for this card")
-    return hwmon
 
 
 def merged(
@@ -192,30 +202,11 @@ def _from_umd(chip: Mapping[str, Any]) -> CardTelemetry:
         asic_id=unique_id if type(unique_id) is int and unique_id >= 0 else None,
         pci=pci if isinstance(pci, str) and bus_of(pci) is not None else None,
     )
-    return of, _checked(values, limits)
-
-
-def _checked(values: dict[str, Any], limits: dict[str, Any]) -> Telemetry:
-    """Figures of the user-mode driver are checked like those of sysfs."""
-    known: dict[str, Any] = {}
-    known_limits: dict[str, Any] = {}
-    reasons: dict[str, str] = {}
-    for sensor in SENSORS:
-        with suppress(NoValue):
-            if sensor.limit:
-                known_limits[sensor.field] = sensor.believed_limit(limits.get(sensor.field))
-        try:
-            limit = known_limits.get(sensor.field)
-            known[sensor.field] = sensor.believed(values.get(sensor.field), limit)
-        except NoValue as reason:
-            reasons[sensor.field] = str(reason)
-    try:
-        known["firmware"] = checked_version(str(values.get("firmware")))
-    except NoValue as reason:
-        reasons["firmware"] = str(reason)
-    source = "umd" if known else None
-    return Telemetry(
-        **known, limits=TelemetryLimits(**known_limits), source=source, reasons=reasons
+    return of, _checked(
+        "umd",
+        lambda sensor: values.get(sensor.field),
+        lambda sensor: limits.get(sensor.field),
+        lambda: str(values.get("firmware")),
     )
 
 
@@ -235,44 +226,6 @@ def _filled(known: Telemetry, more: Telemetry) -> Telemetry:
     reasons = {name: why for name, why in known.reasons.items() if name not in found}
     source = " + ".join(filter(None, (known.source, more.source)))
     return replace(known, **found, source=source, reasons=reasons)
-
-
-class Heartbeats:
-    """Remembers since when each chip has had its present heartbeat."""
-
-    def __init__(self, stale_s: float = STALE_S) -> None:
-        self._stale_s = stale_s
-        self._seen: dict[_ChipKey, tuple[int, float, bool]] = {}
-
-    def judged(self, looks: Iterable[CardTelemetry], now: float) -> tuple[CardTelemetry, ...]:
-        """Marks the telemetry of chips whose heartbeat stands still as stale."""
-        before, self._seen = self._seen, {}
-        return tuple((of, self._one(_key(of), telemetry, before, now)) for of, telemetry in looks)
-
-    def _one(
-        self,
-        key: _ChipKey,
-        telemetry: Telemetry,
-        before: dict[_ChipKey, tuple[int, float, bool]],
-        now: float,
-    ) -> Telemetry:
-        beat = telemetry.heartbeat
-        if beat is None:
-            return telemetry
-        stale: bool | None = None
-        last, since, moved = before.get(key) or (beat, now, False)
-        if beat != last:
-            since, moved = now, True
-        if moved:
-            stale = False
-        if key in before and beat == last and now - since >= self._stale_s:
-            stale = True
-        self._seen[key] = beat, since, moved
-        return replace(telemetry, stale=stale, unchanged_s=round(now - since, 3))
-
-
-def _key(of: Card) -> _ChipKey:
-    return of.number, of.asic_id, of.pci
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,7 +256,9 @@ class TelemetrySource:
         self._umd = umd
         self._read = read
         self._patience_s = patience_s
-        self._heartbeats = Heartbeats(stale_s)
+        self._stale_s = stale_s
+        # By chip: its heartbeat, since when it has had that one, and whether it was seen to move.
+        self._beats: dict[_ChipKey, tuple[int, float, bool]] = {}
         self._waiting: dict[str, _Answer] = {}
 
     def read(self, *, settled: bool = False) -> TelemetryReading:
@@ -325,9 +280,30 @@ class TelemetrySource:
         looks = tuple(self._answers(found))
         if self._umd is not None:
             looks = merged(looks, self._umd.ask())
-        judged = self._heartbeats.judged(looks, time.monotonic())
+        before, self._beats, now = self._beats, {}, time.monotonic()
+        judged = tuple((of, self._judged(of, telemetry, before, now)) for of, telemetry in looks)
         problem = self._umd.problem if self._umd else None
         return TelemetryReading(judged, None if looks else self._absent(), problem or REMOTE)
+
+    def _judged(
+        self,
+        of: Card,
+        telemetry: Telemetry,
+        before: dict[_ChipKey, tuple[int, float, bool]],
+        now: float,
+    ) -> Telemetry:
+        """Marks the telemetry of a chip whose heartbeat stands still as stale."""
+        key, beat = (of.number, of.asic_id, of.pci), telemetry.heartbeat
+        if beat is None:
+            return telemetry
+        last, since, moved = before.get(key) or (beat, now, False)
+        if beat != last:
+            since, moved = now, True
+        stale = False if moved else None
+        if key in before and beat == last and now - since >= self._stale_s:
+            stale = True
+        self._beats[key] = beat, since, moved
+        return replace(telemetry, stale=stale, unchanged_s=round(now - since, 3))
 
     def _absent(self) -> str:
         if os.path.isdir(self._folder):

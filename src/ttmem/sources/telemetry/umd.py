@@ -34,11 +34,9 @@ class UmdSensors:
         command: Sequence[str] = module_command("ttmem.sources.telemetry.umd_child"),
         *,
         patience_s: float = _PATIENCE_S,
-        retry_s: float = _RETRY_S,
     ) -> None:
         self._command = command
         self._patience_s = patience_s
-        self._retry_s = retry_s
         self._again = 0.0
         self._child: subprocess.Popen[bytes] | None = None
         self.problem: str | None = None
@@ -53,7 +51,7 @@ class UmdSensors:
                 raise ValueError("its answer cannot be understood")
         except (OSError, ValueError, RecursionError) as problem:
             self.problem = f"the user-mode driver failed: {problem}"
-            self._again = time.monotonic() + self._retry_s
+            self._again = time.monotonic() + _RETRY_S
             self.close()
             return []
         self.problem = None
