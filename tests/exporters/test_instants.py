@@ -83,16 +83,21 @@ def test_a_time_is_that_of_the_counters_where_there_are_no_events(
     books, path = Books(), tmp_path / "counted.ttmem"
     recorder = Recorder(books, FileSink(str(path)), described("test"))
     start = recorder._started
+    books.watchful = True
     for second, held in enumerate((100, 400, 300, 0), 1):
         now = start + second * SECOND
         books.sample([region("77", slot(41, Amounts(dram=held)))], (), now)
         books.tick(now)
         recorder.tick(now)
+        now += SECOND // 5  # no sample of the history
+        books.sample([region("77", slot(41, Amounts(dram=held + 50 if held else 0)))], (), now)
+        recorder.tick(now)
     recorder.close()
 
-    assert stacks(path, "--at", "1.5s") == {"DRAM": 100}
-    assert stacks(path, "--at", "3.5s") == {"DRAM": 300}
-    assert stacks(path) == {"DRAM": 400}
+    assert stacks(path, "--at", "1.1s") == {"DRAM": 100}
+    assert stacks(path, "--at", "3.1s") == {"DRAM": 300}
+    assert stacks(path) == stacks(path, "--at", "peak:dram") == {"DRAM": 450}
+    assert stacks(path, "--until", "2.1s") == {"DRAM": 400}
     assert stacks(path, "--at", "end") == {}
 
 

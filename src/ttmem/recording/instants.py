@@ -31,6 +31,9 @@ class Instant(NamedTuple):
     remark: str = ""  # if it is not quite the instant that was asked for, or one of several
 
 
+ALWAYS = Instant(0, 0), Instant(1 << 63, LATEST_NS)
+
+
 class Held(NamedTuple):
     """What one device holds at an instant, by events and counters together."""
 
@@ -172,13 +175,21 @@ class Instants(Changes):
             position, reached = self._highest(kind)
         return position, reached, highest
 
-    def _highest_with_counters(self, kind: str) -> Instant | None:
-        """None if no process is known from counters alone."""
+    def _highest_with_counters(
+        self, kind: str, first: Instant = ALWAYS[0], last: Instant = ALWAYS[1]
+    ) -> Instant | None:
+        """Between two instants; None if no process is known from counters alone."""
         if not self.counted:
             return None
         best, highest = None, 0
         for held in self.held():
-            if getattr(held.amounts, kind) > highest:
+            at = held.instant
+            if not (first.position <= at.position <= last.position):
+                continue
+            if (
+                first.time_ns <= at.time_ns <= last.time_ns
+                and getattr(held.amounts, kind) > highest
+            ):
                 best, highest = held, getattr(held.amounts, kind)
         if best is None:
             return None
@@ -227,6 +238,8 @@ class Instants(Changes):
         """Between two instants: when one device used the most L1. If none did, the same of DRAM; else the end."""
         span = first.position, last.position
         for kind in ("l1_used", "dram"):
+            if found := self._highest_with_counters(kind, first, last):
+                return found
             position, held, _ = self._reached(kind)
             if held and not span[0] <= position <= span[1]:
                 position, held = self._highest(kind, *span)
