@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from ttmem.commands import main
 from ttmem.errors import BadInput
 from ttmem.events import Event, MemoryKind, Op
 from ttmem.recording import Recording
+from ttmem.recording.format import HEADER_SIZE, ChunkType, Header
 
 MIB = 1 << 20
 STEPS = 12
@@ -323,3 +325,25 @@ def test_growth_never_falls(marks: list[int]) -> None:
     if is_growth(marks):
         assert marks == sorted(marks)
         assert marks[-1] > marks[0]
+
+
+@pytest.mark.parametrize("kind", [ChunkType.ACCOUNTS, ChunkType.STRINGS])
+def test_where_names_cannot_be_read_there_is_no_verdict(
+    kind: ChunkType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = recorded(tmp_path / "run.ttmem", leaking)
+    whole = str(shutil.copy(path, tmp_path / "whole.ttmem"))
+    data, at = bytearray(path.read_bytes()), 0
+    while (header := Header.unpack(data[at : at + HEADER_SIZE])).type != kind:
+        at += HEADER_SIZE + header.stored
+    data[at + HEADER_SIZE + 8] ^= 1
+    path.write_bytes(data)
+
+    codes = [
+        main([verb, str(path), *more]) for verb, *more in (["leaks"], ["size"], ["diff", whole])
+    ]
+
+    refused = capsys.readouterr().err.splitlines()
+    assert codes == [1, 1, 1]
+    assert len(refused) == 3
+    assert all("is not complete" in line and "1 part of the file" in line for line in refused)

@@ -223,8 +223,11 @@ class History:
     @cached_property
     def losses(self) -> tuple[str, ...]:
         """What is missing in this recording, as clauses; empty: it has every allocation and free."""
-        info, end = self.info, self.end
+        end, processes = self.end, self.recording.processes
         anomalies, reached = self._swept.anomalies, self._swept.reached
+        info = (
+            self.recording.info()
+        )  # damage is found where something is read: names, records and states
         found = []
         if info.lost:
             found.append(f"{several(info.lost, 'record')} could not be written")
@@ -236,7 +239,7 @@ class History:
         aside = sum(one.events for serial, one in lost.items() if serial in self._without)
         if (dropped := self.recording.dropped_events() - aside) > 0:
             found.append(f"{several(dropped, 'event')} were lost by their program or reader")
-        pids = {one.pid for one in self.recording.processes if one.serial in self._without}
+        pids = {one.pid for one in processes if one.serial in self._without}
         if overflow := sum(one.overflow for one in end.processes if one.pid not in pids):
             found.append(f"{several(overflow, 'live buffer')} could not be reported again")
         by_name: Counter[str] = Counter()

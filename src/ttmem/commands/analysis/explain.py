@@ -74,6 +74,13 @@ def _recording(options: argparse.Namespace) -> int:
         found = [explain(failure) for failure in recorded_failures(recording)]
         unknown = recording.failures_unknown
         part = "the part that can be read of " if recording.unfinished else ""
+        damaged = len(recording.info().damages)
+    if damaged:
+        lacks = "names, or what was held, may be missing here"
+        print(
+            f"ttmem: {several(damaged, 'part')} of the recording cannot be read: {lacks}",
+            file=sys.stderr,
+        )
     if options.json:
         document = {
             "schema": SCHEMA,
