@@ -20,8 +20,8 @@ from benchmarks.ground import amount
 from benchmarks.recording import BATCH, GAP_NS, new_books, shuffled, workload_events
 from benchmarks.table import Row, show
 from ttmem.events import EVENT_SIZE
+from ttmem.recording.files import FileSink
 from ttmem.recording.recorder import Recorder, described
-from ttmem.recording.writer import FileSink
 
 EVENTS = amount(150_000_000, 400_000)
 TICK = 100_000  # events: a second

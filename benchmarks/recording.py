@@ -19,9 +19,9 @@ from ttmem.model.workloads import SCALES
 from ttmem.model.workloads import workload as find_workload
 from ttmem.procfs import process_facts
 from ttmem.recording import Recording
+from ttmem.recording.files import FileSink
 from ttmem.recording.recorder import Recorder, described
 from ttmem.recording.replay import Replay
-from ttmem.recording.writer import FileSink
 from ttmem.views.monitor.live_data import Choice, LiveData, Reading
 from ttmem.views.monitor.monitor import Monitor
 from ttmem.views.monitor.pages import PAGES

@@ -63,16 +63,16 @@ def record(
 ) -> Iterator[None]:
     """Records this host while the block runs, as `ttmem record` does: watched processes, counters, sensors.
 
-    `shm`: read this directory. `overwrite`: replace the file if it exists. `confidential`: leave out command lines and
-    directories.
+    In the file's name, %p, %h and %r stand for the pid, the host and the MPI rank. `shm`: read this directory.
+    `overwrite`: replace the file if it exists. `confidential`: leave out command lines and directories.
     """
     from ttmem.feeds import LocalFeed
     from ttmem.feeds.recorded_telemetry import TelemetrySampler
+    from ttmem.recording.files import FileSink, expanded
     from ttmem.recording.recorder import described
-    from ttmem.recording.writer import FileSink
 
     feed = LocalFeed(shm)
-    sink = FileSink(file, overwrite=overwrite)
+    sink = FileSink(expanded(file), overwrite=overwrite)
     about = described(confidential=confidential)
     recorder = feed.record(sink, about, confidential=confidential)
     sampler = TelemetrySampler(recorder.telemetry)
@@ -108,6 +108,7 @@ def mark(text: str) -> None:
     """
     from ttmem.probe.phases import reports_mark
 
+    text = str(text)
     reported = reports_mark(text)
     with _recording:
         for feed, recorder in _recorders:

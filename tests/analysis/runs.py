@@ -10,8 +10,8 @@ from ttmem.events import DeviceDeclaration, Event, Flag, MemoryKind, Notice, Op
 from ttmem.hw import DeviceSpec, device_spec
 from ttmem.ledger import Books
 from ttmem.procfs import ProcessFacts
+from ttmem.recording.files import FileSink
 from ttmem.recording.recorder import Recorder, described
-from ttmem.recording.writer import FileSink
 
 START = 1_800_000_000_000_000_000
 STEP_NS = 1_000_000

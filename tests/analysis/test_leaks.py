@@ -334,7 +334,7 @@ def test_where_names_cannot_be_read_there_is_no_verdict(
     path = recorded(tmp_path / "run.ttmem", leaking)
     whole = str(shutil.copy(path, tmp_path / "whole.ttmem"))
     data, at = bytearray(path.read_bytes()), 0
-    while (header := Header.unpack(data[at : at + HEADER_SIZE])).type != kind:
+    while (header := Header.unpack(bytes(data[at : at + HEADER_SIZE]))).type != kind:
         at += HEADER_SIZE + header.stored
     data[at + HEADER_SIZE + 8] ^= 1
     path.write_bytes(data)

@@ -7,8 +7,8 @@ from pathlib import Path
 from ttmem.events import DeviceDeclaration, Event, Flag, MemoryKind, Notice, Op
 from ttmem.ledger import Books, ProcessRecord
 from ttmem.procfs import ProcessFacts
+from ttmem.recording.files import FileSink
 from ttmem.recording.recorder import Recorder, described
-from ttmem.recording.writer import FileSink
 
 NOW = 1_800_000_000_000_000_000
 MS = 1_000_000

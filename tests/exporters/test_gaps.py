@@ -19,9 +19,9 @@ from ttmem.events import Event, MemoryKind, Op
 from ttmem.ledger import Books
 from ttmem.recording import Recording
 from ttmem.recording import recorder as recorder_module
+from ttmem.recording.files import FileSink
 from ttmem.recording.format import HEADER_SIZE, ChunkType, Header
 from ttmem.recording.recorder import described
-from ttmem.recording.writer import FileSink
 
 Export = Callable[..., Path]
 LAST = 4  # seconds

@@ -13,8 +13,8 @@ from tests.ledger.oracle import region, slot
 from ttmem.commands import main
 from ttmem.events import Amounts, Event, MemoryKind
 from ttmem.ledger import Books
+from ttmem.recording.files import FileSink
 from ttmem.recording.recorder import Recorder, described
-from ttmem.recording.writer import FileSink
 
 SECOND = 1000 * MS
 Step = list[Event]

@@ -14,8 +14,8 @@ from ttmem.clock import now_ns
 from ttmem.events import DeviceDeclaration, Event, MemoryKind, Op
 from ttmem.ledger import Books
 from ttmem.procfs import ProcessFacts
+from ttmem.recording.files import FileSink
 from ttmem.recording.recorder import Recorder, described
-from ttmem.recording.writer import FileSink
 
 EVENTS = 600_000  # takes many seconds to export as text
 BATCH = 4000

@@ -14,8 +14,8 @@ from tests.exporters.history import MS, NOW, alloc, free, opened
 from ttmem.events import Event, MemoryKind, Op
 from ttmem.ledger import Books
 from ttmem.recording import Recording
+from ttmem.recording.files import FileSink
 from ttmem.recording.recorder import Recorder, described
-from ttmem.recording.writer import FileSink
 
 Export = Callable[..., Path]
 

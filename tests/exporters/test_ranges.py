@@ -14,9 +14,9 @@ from ttmem.commands import main
 from ttmem.events import DeviceDeclaration, Event, MemoryKind, Op
 from ttmem.ledger import Books, ProcessRecord
 from ttmem.procfs import ProcessFacts
+from ttmem.recording.files import FileSink
 from ttmem.recording.format import ChunkType
 from ttmem.recording.recorder import Recorder, described
-from ttmem.recording.writer import FileSink
 
 EVENTS = 40_000
 SECOND = 10**9

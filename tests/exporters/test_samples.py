@@ -14,9 +14,9 @@ from ttmem.clock import now_ns
 from ttmem.commands import main
 from ttmem.events import Event, MemoryKind, Notice
 from ttmem.ledger import Books
+from ttmem.recording.files import FileSink
 from ttmem.recording.format import ChunkType
 from ttmem.recording.recorder import Recorder, described
-from ttmem.recording.writer import FileSink
 
 SECOND = 1000 * MS
 HELD = [10 << 20, 40 << 20, 30 << 20]

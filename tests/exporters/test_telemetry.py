@@ -17,8 +17,8 @@ from ttmem.feeds import LocalFeed
 from ttmem.feeds.recorded_telemetry import sample_of
 from ttmem.feeds.recording_feed import RecordingFeed
 from ttmem.feeds.telemetry import telemetry_feed
+from ttmem.recording.files import FileSink
 from ttmem.recording.recorder import described
-from ttmem.recording.writer import FileSink
 from ttmem.snapshots import Snapshot
 from ttmem.sources.telemetry.source import TelemetrySource
 

@@ -13,8 +13,8 @@ from ttmem.events import Amounts, DeviceDeclaration, Event, Flag, KernelType, Me
 from ttmem.events.probe_news import KilledProcess, KindCounter, ProbeCounters, ProbeNews
 from ttmem.ledger import Books
 from ttmem.procfs import ProcessFacts
+from ttmem.recording.files import FileSink
 from ttmem.recording.recorder import Recorder, described
-from ttmem.recording.writer import FileSink
 from ttmem.snapshots import LeftBehind, Question
 from ttmem.wire.rows import ProgramRow, flat_rows
 

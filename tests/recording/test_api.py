@@ -13,9 +13,9 @@ from ttmem.recording.context import without_secrets
 
 
 def test_a_program_records_a_block_and_marks_an_instant_of_it(tmp_path: Path) -> None:
-    path = tmp_path / "run.ttmem"
+    path = tmp_path / f"run-{os.getpid()}.ttmem"
 
-    with ttmem.record(str(path), shm=str(tmp_path)):
+    with ttmem.record(str(tmp_path / "run-%p.ttmem"), shm=str(tmp_path)):
         ttmem.mark("warm-up is over")
     ttmem.mark("nobody records now")
 

@@ -21,6 +21,7 @@ from ttmem.errors import BadInput, TtmemError
 from ttmem.events import EVENT_SIZE, Control, Event
 from ttmem.recording import Recording
 from ttmem.recording.chunks import Chunks, FileSource
+from ttmem.recording.files import FileSink
 from ttmem.recording.format import (
     CHUNK_RECORDS,
     HEADER_SIZE,
@@ -33,7 +34,7 @@ from ttmem.recording.format import (
     encode_long,
     from_document,
 )
-from ttmem.recording.writer import FileSink, Writer
+from ttmem.recording.writer import Writer
 
 STREAM = 0x1234_5678_9ABC_DEF0
 SECOND = 1_000_000_000

@@ -16,9 +16,9 @@ from ttmem.events import DeviceDeclaration, Event, MemoryKind, Op
 from ttmem.ledger import Books
 from ttmem.procfs import ProcessFacts
 from ttmem.recording import Recording
+from ttmem.recording.files import FileSink
 from ttmem.recording.format import ChunkType
 from ttmem.recording.recorder import Recorder, described
-from ttmem.recording.writer import FileSink
 
 GOLDEN = Path(__file__).parents[1] / "data" / "recordings" / "version-1.ttmem"
 

@@ -18,8 +18,8 @@ from ttmem.ledger import Books
 from ttmem.procfs import ProcessFacts
 from ttmem.recording import Recording
 from ttmem.recording.cut import cut
+from ttmem.recording.files import FileSink
 from ttmem.recording.recorder import Recorder, described
-from ttmem.recording.writer import FileSink
 from ttmem.snapshots import Device
 from ttmem.web.answers import failures
 from ttmem.web.lives import Lives

@@ -28,10 +28,10 @@ from ttmem.exporters import FORMATS
 from ttmem.ledger import Books
 from ttmem.procfs import ProcessFacts
 from ttmem.recording import Recording
+from ttmem.recording.files import FileSink
 from ttmem.recording.format import ChunkType
 from ttmem.recording.received import Received
 from ttmem.recording.recorder import Recorder, described
-from ttmem.recording.writer import FileSink
 from ttmem.snapshots import Snapshot
 
 FULL = "No space left on device"

@@ -16,9 +16,9 @@ from ttmem.commands import main
 from ttmem.events import Amounts
 from ttmem.ledger import Books
 from ttmem.recording import Recording
+from ttmem.recording.files import FileSink
 from ttmem.recording.format import HEADER_SIZE, ChunkType, Header
 from ttmem.recording.recorder import Recorder, described
-from ttmem.recording.writer import FileSink
 
 
 @pytest.fixture

@@ -17,10 +17,10 @@ from ttmem.events import DeviceDeclaration, Event, Flag, MemoryKind, Notice, Op
 from ttmem.ledger import Books
 from ttmem.procfs import ProcessFacts
 from ttmem.recording import Instant, Recording
+from ttmem.recording.files import FileSink
 from ttmem.recording.format import ChunkType
 from ttmem.recording.recorder import Recorder, described
 from ttmem.recording.replay import Replay
-from ttmem.recording.writer import FileSink
 from ttmem.snapshots import DETAILS, Question, to_json
 
 NOW = 1_800_000_000_000_000_000

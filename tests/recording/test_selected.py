@@ -13,10 +13,10 @@ from tests.recording.test_replay import BATCHES, NOW, _apply, _books
 from ttmem.events import EVENT_SIZE, Event, MemoryKind, Notice, Op
 from ttmem.ledger import Books
 from ttmem.recording import Recording
+from ttmem.recording.files import FileSink
 from ttmem.recording.format import ChunkType, encode_long
 from ttmem.recording.recorder import Recorder, described
 from ttmem.recording.selected import SelectedDevices
-from ttmem.recording.writer import FileSink
 from ttmem.snapshots import DETAILS, Question, Snapshot, to_json
 
 

@@ -42,13 +42,13 @@ from ttmem.ledger import Books
 from ttmem.recording import Recording
 from ttmem.recording.chunks import Chunks, FileSource
 from ttmem.recording.cut import cut
+from ttmem.recording.files import FileSink
 from ttmem.recording.flight import FlightRecorder
 from ttmem.recording.format import ChunkType
 from ttmem.recording.memory import ChunkMemory, MemorySource
 from ttmem.recording.received import Received
 from ttmem.recording.recorder import described
 from ttmem.recording.selected import SelectedDevices
-from ttmem.recording.writer import FileSink
 from ttmem.snapshots import Device, Snapshot, to_json
 from ttmem.sources.telemetry.source import CardTelemetry, TelemetrySource, read_card
 

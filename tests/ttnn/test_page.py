@@ -16,8 +16,8 @@ from tests.web.site import website
 from tests.web.test_live_page import wait
 from tests.web.test_recording_page import drawn, figures, go
 from ttmem.feeds import LocalFeed
+from ttmem.recording.files import FileSink
 from ttmem.recording.recorder import described
-from ttmem.recording.writer import FileSink
 
 pytest.importorskip("uvicorn", reason="uvicorn is not installed")
 pytestmark = pytest.mark.skipif(not found(), reason="chromium-headless-shell is not installed")

@@ -20,8 +20,8 @@ from tests.server.conftest import start as start_server
 from tests.ttnn.probed import Machines, start
 from ttmem.feeds import LocalFeed
 from ttmem.recording import Instant, Recording
+from ttmem.recording.files import FileSink
 from ttmem.recording.recorder import described
-from ttmem.recording.writer import FileSink
 from ttmem.snapshots import DETAILS, Question, to_json
 
 __all__ = ["start_server"]

@@ -12,8 +12,8 @@ import pytest
 from ttmem._native import Ledger
 from ttmem.commands import main
 from ttmem.recording import Recording
+from ttmem.recording.files import FileSink
 from ttmem.recording.format import ChunkType, encode_long
-from ttmem.recording.writer import FileSink
 
 
 @pytest.fixture(scope="module")
@@ -132,6 +132,14 @@ def test_a_clock_time_outside_the_recording_is_its_edge_and_says_so(
     (said,) = (one["text"] for one in document["remarks"] if one["kind"] == "instant")
     assert said.startswith(f"the recording has no instant {at:%Y-%m-%d %H:%M:%S}")
     assert edge in said
+
+
+def test_a_position_after_the_end_is_the_end_and_says_so(
+    run: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = shown(capsys, "ps", run, "--at", "#99999999")
+
+    assert "the recording has no instant #99999999: it ends at #" in text
 
 
 def test_a_time_of_day_is_looked_for_after_midnight_too(tmp_path: Path) -> None:

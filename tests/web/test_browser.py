@@ -275,8 +275,8 @@ def test_failures_are_explained(browser: Browser, tmp_path: Path) -> None:
 
 def test_a_page_of_an_empty_recording_says_so(browser: Browser, tmp_path: Path) -> None:
     from ttmem.ledger import Books
+    from ttmem.recording.files import FileSink
     from ttmem.recording.recorder import Recorder, described
-    from ttmem.recording.writer import FileSink
 
     file = tmp_path / "empty.ttmem"
     Recorder(Books(), FileSink(str(file)), described("test")).close()

@@ -21,8 +21,8 @@ from ttmem.commands import main
 from ttmem.events import Event, Op
 from ttmem.ledger import Books
 from ttmem.procfs import ProcessFacts
+from ttmem.recording.files import FileSink
 from ttmem.recording.recorder import Recorder, described
-from ttmem.recording.writer import FileSink
 
 pytestmark = [
     pytest.mark.slow,

@@ -32,9 +32,9 @@ from ttmem.errors import TtmemError
 from ttmem.feeds import Feed, LocalFeed, PastFeed, ServerFeed
 from ttmem.feeds.recorded_telemetry import sample_of
 from ttmem.recording import Recording
+from ttmem.recording.files import FileSink
 from ttmem.recording.format import HEADER_SIZE, ChunkType, Header, encode, encode_long
 from ttmem.recording.recorder import described
-from ttmem.recording.writer import FileSink
 from ttmem.sources.telemetry.source import TelemetrySource
 from ttmem.wire.tokens import Tokens
 

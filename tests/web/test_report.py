@@ -22,8 +22,8 @@ from ttmem.commands import main
 from ttmem.events import Amounts, Event, Op
 from ttmem.ledger import Books
 from ttmem.recording import Recording
+from ttmem.recording.files import FileSink
 from ttmem.recording.recorder import Recorder, described
-from ttmem.recording.writer import FileSink
 from ttmem.snapshots import Snapshot
 from ttmem.web import lives
 from ttmem.web.report import bundle

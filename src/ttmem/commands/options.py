@@ -166,7 +166,7 @@ def add_source_options(parser: argparse.ArgumentParser) -> None:
         "--at",
         metavar="WHEN",
         type=path,
-        help="with FILE: the time to show: 12.5s or 2m30s after the start, end (default), peak:l1, oom,"
+        help="with FILE: the time to show: 12.5s or 2m30s after the start, end, peak:l1, oom,"
         " oom:last, 14:05:30",
     )
     add_place_options(parser)

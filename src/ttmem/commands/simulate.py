@@ -203,9 +203,8 @@ class _RecordingServer:
     """A private server in a thread, which records what the workload reports until the `with` block ends."""
 
     def __init__(self, options: argparse.Namespace) -> None:
-        from ttmem.commands.recording.record import expanded
+        from ttmem.recording.files import FileSink, expanded
         from ttmem.recording.recorder import described
-        from ttmem.recording.writer import FileSink
         from ttmem.server.server import Server
 
         self.code = 0

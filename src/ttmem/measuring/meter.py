@@ -33,8 +33,8 @@ from ttmem.measuring.measured import (
 )
 from ttmem.measuring.watch import Measurement, SelfRecorder
 from ttmem.recording import Recording
+from ttmem.recording.files import FileSink
 from ttmem.recording.memory import ChunkMemory, MemorySource
-from ttmem.recording.writer import FileSink
 from ttmem.sizes import human, several
 from ttmem.text import clean
 from ttmem.views.analysis.failures import render_failure

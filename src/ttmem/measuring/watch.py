@@ -226,7 +226,7 @@ class Watch:
 
     def save(self, file: str) -> None:
         """Writes the block as a recording, for `ttmem peak`, `ttmem top` and all other commands that take a file."""
-        from ttmem.recording.writer import FileSink
+        from ttmem.recording.files import FileSink
 
         memory = self._measurement.memory
         if not memory.end:

@@ -27,11 +27,12 @@ from ttmem.errors import BadInput, TtmemError
 from ttmem.ledger import Books
 from ttmem.recording.chunks import FileSource
 from ttmem.recording.cut import cut
+from ttmem.recording.files import FileSink
 from ttmem.recording.format import ChunkType
 from ttmem.recording.recorder import Recorder, described
 from ttmem.recording.recording import Recording
 from ttmem.recording.when import SECOND_NS
-from ttmem.recording.writer import FileSink, Written
+from ttmem.recording.writer import Written
 
 PARTS = 8  # a file of the ring ends after this share of all bytes
 FILE_NS = 300 * SECOND_NS  # or after this time

@@ -64,7 +64,7 @@ class Instants(Changes):
         if kind == "peak" and which in PEAKS:
             return self._peak(which)
         if re.fullmatch(r"#\d{1,18}", text):
-            return self.after(max(self._start, min(int(text[1:]), self._chunks.end)))
+            return self._by_position(int(text[1:]))
         if re.fullmatch(r"@\d{1,19}", text):
             return self._at_time(int(text[1:]))
         if found := re.fullmatch(r"(\d{1,10})#(\d{1,18})", text):
@@ -106,6 +106,14 @@ class Instants(Changes):
         if asked > ended:
             return Instant(self._chunks.end, ended, remark=remark)
         return self._at_time(time, remark)
+
+    def _by_position(self, asked: int) -> Instant:
+        position = max(self._start, min(asked, self._chunks.end))
+        if position == asked:
+            return self.after(position)
+        edge = "begins" if asked < position else "ends"
+        remark = f"the recording has no instant #{asked}: it {edge} at #{position}, which is shown"
+        return self.after(position, remark)
 
     def position_at(self, time: int) -> int:
         """The position after the last record that is not later."""

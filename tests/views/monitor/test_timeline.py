@@ -17,8 +17,8 @@ from ttmem.errors import BadInput
 from ttmem.feeds.recording_feed import RecordingFeed
 from ttmem.ledger import Books
 from ttmem.recording import Recording
+from ttmem.recording.files import FileSink
 from ttmem.recording.recorder import Recorder, described
-from ttmem.recording.writer import FileSink
 from ttmem.views.monitor.timeline import LiveTimeline, Mark, Timeline
 
 SECOND = 1_000_000_000

@@ -43,7 +43,7 @@ def prepare(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from ttmem.recording.cut import cut
-    from ttmem.recording.writer import completed_file
+    from ttmem.recording.files import completed_file
 
     with ended_by_signals(), open_recording(options.file) as recording:
         start, end = part_begins(recording, options.start), recording.instant(options.end)

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import shlex
 import signal
 import sys
@@ -44,7 +43,6 @@ RUN_BYTES = 64 << 20  # for a run without a file: about 8 million events
 POLL_S = 0.1
 PROGRESS_S = 1.0
 PARTING_S = 10.0  # how long to wait for the server to send the end of a recording
-RANKS = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID")
 
 
 def prepare(parser: argparse.ArgumentParser) -> None:
@@ -184,9 +182,10 @@ class _Target:
     """The file to write, what it says about itself, and what is printed about it."""
 
     def __init__(self, options: argparse.Namespace) -> None:
+        from ttmem.recording.files import FileSink, expanded
         from ttmem.recording.recorder import described
         from ttmem.recording.selected import SelectedDevices
-        from ttmem.recording.writer import FileSink, Sink
+        from ttmem.recording.writer import Sink
 
         self._name = expanded(options.file)
         self._file = FileSink(self._name, overwrite=options.overwrite)
@@ -205,27 +204,6 @@ class _Target:
             text = f"pid {pid} was not seen; --pid selects processes under `ttmem run`"
             print(f"ttmem: {text}", file=sys.stderr)
         return 1 if written.lost or written.problem else 0
-
-
-def expanded(name: str) -> str:
-    """Expands %p, %h and %r in a file name."""
-
-    def value(match: re.Match[str]) -> str:
-        letter = match[1]
-        if letter == "p":
-            return str(os.getpid())
-        if letter == "h":
-            return os.uname().nodename
-        if letter == "r":
-            rank = next((os.environ[name] for name in RANKS if os.environ.get(name)), None)
-            if rank is None or not rank.isdecimal():
-                raise BadInput(f"%r is the MPI rank, and none of {', '.join(RANKS)} is set")
-            return rank
-        if letter == "%":
-            return "%"
-        raise BadInput(f"%{letter} in {name!r}: only %p, %h, %r and %% are known")
-
-    return re.sub(r"%(.?)", value, name)
 
 
 def outcome(name: str, written: Written) -> str:
@@ -259,9 +237,9 @@ class RunRecording:
     def __init__(self, command: list[str], options: argparse.Namespace) -> None:
         from ttmem.feeds import LocalFeed
         from ttmem.feeds.recorded_telemetry import TelemetrySampler
+        from ttmem.recording.files import FileSink, expanded
         from ttmem.recording.memory import ChunkMemory
         from ttmem.recording.recorder import described
-        from ttmem.recording.writer import FileSink
 
         self._since = now_ns()
         self._name = None if options.output is None else expanded(options.output)
