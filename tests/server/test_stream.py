@@ -174,7 +174,7 @@ def test_another_user_is_refused(
     tmp_path.chmod(0o777)
     program = (
         "import locale, ttmem.commands, ttmem.commands.recording.record, ttmem.client.query\n"
-        "import ttmem.recording.when, ttmem.recording.received, ttmem.recording.recorder\n"
+        "import ttmem.recording.times, ttmem.recording.received, ttmem.recording.recorder\n"
         f"{BECOME}import sys; sys.argv = ['ttmem', 'record', 'x.ttmem', '--socket', {place!r}]\n"
         "sys.exit(ttmem.commands.main())"
     )

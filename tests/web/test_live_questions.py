@@ -21,9 +21,9 @@ from ttmem.snapshots import Buffer, Process, Question, Snapshot
 pytest.importorskip("uvicorn", reason="uvicorn is not installed")
 from starlette.requests import Request
 
+from ttmem.web.http.fair_thread import MOST_OF_A_USER, Busy
 from ttmem.web.http.live import MOST_KEPT, Live
 from ttmem.web.http.questions import question
-from ttmem.web.http.turns import MOST_OF_A_USER, Busy
 
 ALICE, BOB = 1001, 1002
 

@@ -41,7 +41,7 @@ from ttmem.wire.tokens import Tokens
 pytest.importorskip("uvicorn", reason="uvicorn is not installed")
 from starlette.exceptions import HTTPException
 
-from ttmem.web.http import opened, turns
+from ttmem.web.http import fair_thread, opened
 from ttmem.web.http.app import Site
 from ttmem.web.http.documents import CLOSED
 from ttmem.web.http.live import Live
@@ -614,15 +614,17 @@ def test_who_asks_much_about_a_recording_keeps_nobody_waiting() -> None:
     # then: the other user is next, or the one after that
     assert OTHER in served[:3]
     assert answers[-1] == str(OTHER)
-    assert served.count(STRANGER) == turns.MOST_OF_A_USER
-    assert [type(answer) for answer in answers].count(turns.Busy) == 41 - turns.MOST_OF_A_USER
+    assert served.count(STRANGER) == fair_thread.MOST_OF_A_USER
+    assert [type(answer) for answer in answers].count(
+        fair_thread.Busy
+    ) == 41 - fair_thread.MOST_OF_A_USER
 
 
 def test_a_recording_that_is_busy_is_listed_all_the_same(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     inside = Inside(Recordings(str(file)), LocalFeed(str(file.parent)))
-    monkeypatch.setattr(turns, "MOST_OF_A_USER", 0)
+    monkeypatch.setattr(fair_thread, "MOST_OF_A_USER", 0)
 
     status, document = inside.ask(ME, LIST)
 

@@ -2,6 +2,8 @@
 // long.
 #pragma once
 
+#include <sched.h>
+
 #include "memory_order.hpp"
 
 namespace ttmem::probe {
@@ -9,8 +11,14 @@ namespace ttmem::probe {
 class ShortLock {
 public:
     explicit ShortLock(std::atomic<bool>& held) : held_(held) {
-        for (int attempt = 0; attempt < 20'000 && !mine_; ++attempt) {
-            mine_ = !held_.exchange(true, order::OBSERVE);
+        // Where more threads run than there are cores, the one that holds it may wait for a core itself.
+        for (int yields = 0; yields <= 4 && !mine_; ++yields) {
+            if (yields) {
+                sched_yield();
+            }
+            for (int attempt = 0; attempt < 20'000 && !mine_; ++attempt) {
+                mine_ = !held_.exchange(true, order::OBSERVE);
+            }
         }
     }
     ~ShortLock() {

@@ -65,7 +65,7 @@ def prepare(parser: argparse.ArgumentParser) -> None:
 
 
 def _period(text: str) -> float:
-    from ttmem.recording.when import parse_duration
+    from ttmem.recording.times import parse_duration
 
     try:
         seconds = parse_duration(text) / 1e9

@@ -142,7 +142,7 @@ def _check(options: argparse.Namespace) -> None:
 def run(options: argparse.Namespace) -> int:
     _check(options)
     from ttmem.hw.umd import discovery
-    from ttmem.recording.when import parse_duration
+    from ttmem.recording.times import parse_duration
     from ttmem.server.log import LOG_LIMIT, LogHandler, Output
     from ttmem.server.server import Server
     from ttmem.sources.shm import check_directories, counter_directory, probe_directory

@@ -14,7 +14,7 @@ from ttmem.analysis.history import L1_USED, MEMORIES, History
 from ttmem.analysis.leaks import BINARIES
 from ttmem.errors import BadInput
 from ttmem.events import MemoryKind
-from ttmem.html import Rows
+from ttmem.notebook import Rows
 from ttmem.recording import Recording
 from ttmem.recording.memory import ChunkMemory, MemorySource
 from ttmem.sizes import human, parse_size

@@ -20,7 +20,6 @@ from ttmem.analysis.composition import Holder, grouped
 from ttmem.analysis.failures import explain
 from ttmem.analysis.recorded_failures import recorded_failures
 from ttmem.errors import BadInput, TtmemError
-from ttmem.html import Rows
 from ttmem.measuring.measured import (
     LEAKS,
     PEAKS,
@@ -32,6 +31,7 @@ from ttmem.measuring.measured import (
     parse_percent,
 )
 from ttmem.measuring.watch import Measurement, SelfRecorder
+from ttmem.notebook import Rows
 from ttmem.recording import Recording
 from ttmem.recording.files import FileSink
 from ttmem.recording.memory import ChunkMemory, MemorySource

@@ -17,7 +17,6 @@ from ttmem.analysis.composition import Holder, grouped
 from ttmem.analysis.history import L1_USED, MEMORIES
 from ttmem.clock import now_ns
 from ttmem.errors import BadInput
-from ttmem.html import Rows, table
 from ttmem.measuring.measured import (
     FIELDS,
     PEAKS,
@@ -28,6 +27,7 @@ from ttmem.measuring.measured import (
     identities,
 )
 from ttmem.measuring.own import why_unknown
+from ttmem.notebook import Rows, table
 from ttmem.procfs import parent_pid
 from ttmem.recording.memory import ChunkMemory
 from ttmem.sizes import human

@@ -31,7 +31,7 @@ from ttmem.recording.files import FileSink
 from ttmem.recording.format import ChunkType
 from ttmem.recording.recorder import Recorder, described
 from ttmem.recording.recording import Recording
-from ttmem.recording.when import SECOND_NS
+from ttmem.recording.times import SECOND_NS
 from ttmem.recording.writer import Written
 
 PARTS = 8  # a file of the ring ends after this share of all bytes

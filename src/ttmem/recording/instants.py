@@ -16,7 +16,7 @@ from ttmem.recording.format import BadChunk, ChunkType, records_until
 from ttmem.recording.reader import Marker
 from ttmem.recording.replay import SAMPLED, Changes
 from ttmem.recording.stretch import Totals
-from ttmem.recording.when import PEAKS, SECOND_NS, clock_text, parse_clock, parse_duration
+from ttmem.recording.times import PEAKS, SECOND_NS, clock_text, parse_clock, parse_duration
 from ttmem.sizes import human, several
 from ttmem.wire.rows import DeviceRow, grouped_rows
 

@@ -16,7 +16,7 @@ from ttmem.clock import now_ns
 from ttmem.ledger import Books
 from ttmem.recording.format import ChunkType
 from ttmem.recording.recorder import Recorder, described
-from ttmem.recording.when import SECOND_NS
+from ttmem.recording.times import SECOND_NS
 
 MOST_BYTES = 256 << 20
 MOST_NS = 3600 * SECOND_NS

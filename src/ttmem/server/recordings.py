@@ -20,7 +20,7 @@ from ttmem.procfs import user_title
 from ttmem.recording.flight import FlightRecorder, Sampler
 from ttmem.recording.format import HEADER_SIZE, ChunkType, Header
 from ttmem.recording.recorder import Recorder, described
-from ttmem.recording.when import SECOND_NS
+from ttmem.recording.times import SECOND_NS
 from ttmem.recording.writer import Sink
 from ttmem.server.connections import keep_freed_memory
 from ttmem.server.log import Log

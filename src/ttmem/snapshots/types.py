@@ -288,7 +288,7 @@ class Snapshot:
 
     def _repr_html_(self) -> str:
         """For notebooks: what each device and each process holds."""
-        from ttmem.html import table  # only a notebook needs it
+        from ttmem.notebook import table  # only a notebook needs it
 
         kinds = ("L1", "L1_SMALL", "TRACE", "CB")
         columns = ("device", "board", "DRAM", "of", "L1 used", "of", *kinds)

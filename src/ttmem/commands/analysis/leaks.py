@@ -95,7 +95,7 @@ def _recording(options: argparse.Namespace) -> Iterator[Recording]:
             yield recording
         return
     from ttmem.feeds import recorded
-    from ttmem.recording.when import SECOND_NS, parse_duration
+    from ttmem.recording.times import SECOND_NS, parse_duration
 
     seconds = parse_duration(options.duration) / SECOND_NS
     with _interruptible() as stop:

@@ -76,7 +76,7 @@ def prepare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from ttmem.recording.when import parse_duration
+    from ttmem.recording.times import parse_duration
 
     seconds = parse_duration(options.duration) / 1e9 if options.duration else float("inf")
     server = _server(options)

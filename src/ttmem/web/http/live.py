@@ -13,7 +13,7 @@ from ttmem.feeds import Feed, idle_host
 from ttmem.snapshots import Question, Snapshot
 from ttmem.snapshots.types import DETAIL_ROWS
 from ttmem.web.http.documents import users_in
-from ttmem.web.http.turns import Turns
+from ttmem.web.http.fair_thread import Turns
 
 MOST_KEPT = 200_000  # rows of cached answers; half a million take hundreds of megabytes
 MOST_USERS = 65_536  # processes whose user is remembered

@@ -13,8 +13,8 @@ from ttmem.errors import BadInput, TtmemError
 from ttmem.feeds.past import NOT_YET, PastFeed
 from ttmem.recording import Recording
 from ttmem.recording.memory import ChunkMemory, MemorySource
+from ttmem.web.http.fair_thread import Turns
 from ttmem.web.http.readings import Child, LimitReached, ReadLimits, Work
-from ttmem.web.http.turns import Turns
 
 READING_S = 60  # CPU time per question to an upload or to the past hour
 WALL_S = 600.0  # on a machine that is busy with something else

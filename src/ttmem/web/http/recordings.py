@@ -22,10 +22,10 @@ from ttmem.feeds.past import PastFeed
 from ttmem.sizes import human
 from ttmem.text import printable
 from ttmem.web.http.documents import Asked
+from ttmem.web.http.fair_thread import Busy
 from ttmem.web.http.opened import ANYBODY, GONE, File, LivePast, NotKept, Opened, Upload, Uploads
 from ttmem.web.http.questions import json_answer, json_response, known, number, question
 from ttmem.web.http.readings import history, info, instant, markers, snapshot, span
-from ttmem.web.http.turns import Busy
 
 MOST_BYTES = 256 << 20  # per upload
 MOST_OF_A_USER, MOST = 8, 32  # uploads

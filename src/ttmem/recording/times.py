@@ -1,4 +1,4 @@
-"""How users name an instant of a recording: `12.5s`, `peak:l1`, `oom`, `end`, ..."""
+"""Durations and times of day, as users write them for an instant of a recording."""
 
 from __future__ import annotations
 
