@@ -40,7 +40,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "hw": FOUNDATION,
     "events": FOUNDATION | {"hw"},
     "wire": FOUNDATION | {"events", "_native"},
-    "snapshots": FOUNDATION | {"events", "wire", "html"},
+    "snapshots": FOUNDATION | {"events", "wire", "notebook"},
     "probe": FOUNDATION | {"events"},
     "sources": FOUNDATION | {"_native", "hw", "events", "wire", "probe"},
     "client": FOUNDATION | {"hw", "events", "wire"},
@@ -54,9 +54,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "doctor": FOUNDATION | {"events", "sources", "clean"},
     "fleet": FOUNDATION | {"events"},
     "measuring": FOUNDATION
-    | {"events", "snapshots", "sources", "recording", "feeds", "analysis", "html", "views"},
+    | {"events", "snapshots", "sources", "recording", "feeds", "analysis", "notebook", "views"},
     "pytest_plugin": FOUNDATION | {"measuring", "probe"},
-    "html": set(),
+    "notebook": set(),
     "api": FOUNDATION
     | {"client", "events", "feeds", "measuring", "probe", "snapshots", "recording"},
     "exporters": FOUNDATION | {"events", "snapshots", "recording", "feeds", "_native"},
