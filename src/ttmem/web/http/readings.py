@@ -249,7 +249,8 @@ class Child:
         ready = select.poll()  # `select` fails with more than 1,024 descriptors
         ready.register(out, select.POLLIN)
         while size:
-            if not ready.poll(max(until - time.monotonic(), 0.0) * 1000):
+            left = until - time.monotonic()
+            if left <= 0 or not ready.poll(left * 1000):
                 raise EOFError("its time is over")
             part = os.read(out, min(size, 1 << 20))
             if not part:
