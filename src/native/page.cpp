@@ -18,8 +18,8 @@ struct Page {
         std::size_t begin, end;
     };
     struct Content {
-        std::unique_ptr<char[]> own;
-        std::size_t used = 0, listed = 0;  // bytes of `own`, and of these so many are in parts
+        std::vector<char> own;             // grows: most of what a busy server records is referred to
+        std::size_t listed = 0;            // bytes of `own` that are in parts
         std::size_t size = 0, held = 0;    // bytes of records, and of memory for them
         std::size_t full;                  // bytes of either with which it takes no more
         std::vector<Part> parts;
@@ -30,8 +30,7 @@ struct Page {
 };
 
 constexpr std::size_t PAGE_FULL = std::size_t{4} << 20;              // bytes of memory
-constexpr std::size_t PAGE_ROOM = PAGE_FULL + 4096 * sizeof(Event);  // for one more piece, if it is not full
-constexpr std::size_t MOST_ADDED = PAGE_ROOM - PAGE_FULL;
+constexpr std::size_t MOST_ADDED = 4096 * sizeof(Event);             // to a page that is not full
 constexpr std::size_t REFERRED = 4096;  // bytes of events from which on they are not copied
 constexpr std::uint8_t UNKNOWN_OP = BLANK + 1;  // neither an event nor a control record
 
@@ -50,9 +49,8 @@ PyObject* new_page(PyTypeObject* type, PyObject* args, PyObject*) {
         reinterpret_cast<Page*>(self)->content = content;
         if (content) {
             content->full = std::min(PAGE_FULL, static_cast<std::size_t>(std::max<Py_ssize_t>(1, full)));
-            content->own.reset(new (std::nothrow) char[PAGE_ROOM]);  // takes no memory until it is used
         }
-        if (!content || !content->own) {
+        if (!content) {
             Py_DECREF(self);
             return PyErr_NoMemory();
         }
@@ -72,16 +70,27 @@ void destroy_page(PyObject* self) {
     Py_DECREF(type);
 }
 
+// So that nothing throws when a part of a batch is there already.
+void make_room(Page::Content& page, std::size_t size) {
+    if (page.own.capacity() - page.own.size() < size) {
+        page.own.reserve(std::max(2 * page.own.capacity(), page.own.size() + size));
+    }
+    if (page.parts.capacity() - page.parts.size() < 3) {
+        page.parts.reserve(2 * page.parts.size() + 64);
+    }
+}
+
 void copy(Page::Content& page, const void* from, std::size_t size) {
-    std::memcpy(page.own.get() + page.used, from, size);
-    page.used += size, page.size += size, page.held += size;
+    const char* bytes = static_cast<const char*>(from);
+    page.own.insert(page.own.end(), bytes, bytes + size);
+    page.size += size, page.held += size;
 }
 
 // What was added to its own memory since the last part becomes one.
 void list_own(Page::Content& page) {
-    if (page.used > page.listed) {
-        page.parts.push_back({nullptr, page.listed, page.used});
-        page.listed = page.used;
+    if (page.own.size() > page.listed) {
+        page.parts.push_back({nullptr, page.listed, page.own.size()});
+        page.listed = page.own.size();
     }
 }
 
@@ -91,14 +100,13 @@ bool append(Page::Content& page, const Batch& batch, std::uint64_t serial) {
     if (!page.takes() || size > MOST_ADDED - sizeof(Event)) {
         return false;
     }
-    if (page.parts.capacity() - page.parts.size() < 2) {
-        page.parts.reserve(2 * page.parts.size() + 64);
-    }
+    const bool referred = size >= REFERRED;
+    make_room(page, sizeof(Event) + (referred ? 0 : size));
     Event control{};
     control.op = BATCH, control.device = batch.account, control.time = batch.arrived, control.id = batch.position;
     control.extra = serial, control.size = size / sizeof(Event);
     copy(page, &control, sizeof control);
-    if (size < REFERRED) {
+    if (!referred) {
         copy(page, PyBytes_AsString(batch.data) + batch.begin, size);
     } else {
         const bool known = !page.parts.empty() && page.parts.back().received == batch.data;
@@ -128,11 +136,16 @@ PyObject* page_control(PyObject* self, PyObject* args) {
     if (size % static_cast<Py_ssize_t>(sizeof(Event)) || static_cast<std::size_t>(size) > MOST_ADDED) {
         return unfit();
     }
-    if (page.takes()) {
-        copy(page, records, static_cast<std::size_t>(size));
-        Py_RETURN_TRUE;
+    if (!page.takes()) {
+        Py_RETURN_FALSE;
     }
-    Py_RETURN_FALSE;
+    try {
+        make_room(page, static_cast<std::size_t>(size));
+    } catch (const std::bad_alloc&) {
+        return PyErr_NoMemory();
+    }
+    copy(page, records, static_cast<std::size_t>(size));
+    Py_RETURN_TRUE;
 }
 
 // Events of one process, behind a BATCH record. Like `page_control`.
@@ -156,13 +169,8 @@ PyObject* page_batch(PyObject* self, PyObject* args) {
 }
 
 PyObject* seal(PyObject* self, PyObject*) {
-    Page::Content& page = content_of(self);
-    page.sealed = true;
-    try {
-        list_own(page);
-    } catch (const std::bad_alloc&) {
-        return PyErr_NoMemory();
-    }
+    list_own(content_of(self));
+    content_of(self).sealed = true;
     Py_RETURN_NONE;
 }
 
@@ -223,7 +231,7 @@ bool add_pieces(PyObject* item, std::vector<Piece>& pieces) {
     }
     const Page::Content& page = content_of(item);
     for (const Page::Part& part : page.parts) {
-        const char* data = part.received ? PyBytes_AsString(part.received) : page.own.get();
+        const char* data = part.received ? PyBytes_AsString(part.received) : page.own.data();
         pieces.push_back({data + part.begin, (part.end - part.begin) / sizeof(Event)});
     }
     return true;
@@ -256,7 +264,12 @@ bool Journal::add(Batch batch, bool odd) {
         return done;
     }
     const std::uint64_t serial = batch.account < serials_.size() ? serials_[batch.account] : 0;
-    return (page_ && serial && append(content_of(page_), batch, serial)) || ask(batch);
+    try {
+        return (page_ && serial && append(content_of(page_), batch, serial)) || ask(batch);
+    } catch (const std::bad_alloc&) {
+        interrupted();  // the ledger has these events, and the next key frame will
+        return true;
+    }
 }
 
 bool Journal::ask(const Batch& batch) {
