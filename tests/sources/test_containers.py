@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -142,7 +143,9 @@ def test_a_container_that_ends_is_let_go() -> None:
     with pytest.raises(FileNotFoundError):
         inside.open(f"tt_device_{CHIP}_memory")
     containers.close()
-    assert open_files() == before
+    assert not Counter(open_files()) - Counter(
+        before
+    )  # other tests may have left some that are gone now
 
 
 @pytest.mark.parametrize(
