@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <memory>
 #include <new>
 
 namespace ttmem {
@@ -49,8 +48,7 @@ PyObject* new_page(PyTypeObject* type, PyObject* args, PyObject*) {
         reinterpret_cast<Page*>(self)->content = content;
         if (content) {
             content->full = std::min(PAGE_FULL, static_cast<std::size_t>(std::max<Py_ssize_t>(1, full)));
-        }
-        if (!content) {
+        } else {
             Py_DECREF(self);
             return PyErr_NoMemory();
         }
@@ -256,7 +254,9 @@ bool Journal::add(Batch batch, bool odd) {
     if (odd) {
         PyObject* plain = without_controls(batch);
         if (!plain) {
-            return false;
+            PyErr_Clear();
+            interrupted();  // the ledger has these events, and the next key frame will
+            return true;
         }
         batch.data = plain, batch.end -= batch.begin, batch.begin = 0;
         const bool done = ask(batch);
@@ -267,7 +267,7 @@ bool Journal::add(Batch batch, bool odd) {
     try {
         return (page_ && serial && append(content_of(page_), batch, serial)) || ask(batch);
     } catch (const std::bad_alloc&) {
-        interrupted();  // the ledger has these events, and the next key frame will
+        interrupted();
         return true;
     }
 }

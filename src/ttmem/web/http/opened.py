@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import threading
 import time
+from abc import ABC, abstractmethod
 from typing import Any, BinaryIO
 
 from starlette.exceptions import HTTPException
@@ -27,7 +28,7 @@ GONE = "there is no such recording; it may have been closed"
 ANYBODY = -1  # owner of the past hour; each user sees a filtered part of it
 
 
-class Opened:
+class Opened(ABC):
     """A recording that answers one question at a time."""
 
     kind = "file"
@@ -51,13 +52,14 @@ class Opened:
 
     instead = ""  # what to do if reading takes too much
 
+    @abstractmethod
     def answer(self, work: Work) -> str:
-        raise NotImplementedError
+        """Called for one question at a time."""
 
     def close(self) -> None:
         self._turns.close(self.end, wait=False)
 
-    def end(self) -> None:
+    def end(self) -> None:  # noqa: B027
         """After the last answer."""
 
 
