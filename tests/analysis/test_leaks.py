@@ -16,7 +16,7 @@ from ttmem.analysis.leaks import Leaks, LeakVerdict, find_leaks, growth, is_grow
 from ttmem.analysis.leftovers import Ignored
 from ttmem.commands import main
 from ttmem.errors import BadInput
-from ttmem.events import Event, MemoryKind, Op
+from ttmem.events import Event, MemoryKind, Notice, Op
 from ttmem.recording import Recording
 from ttmem.recording.format import HEADER_SIZE, ChunkType, Header
 
@@ -327,17 +327,22 @@ def test_growth_never_falls(marks: list[int]) -> None:
         assert marks[-1] > marks[0]
 
 
+def damage(path: Path, kind: ChunkType) -> None:
+    """Changes a byte of the first chunk of a kind."""
+    data, at = bytearray(path.read_bytes()), 0
+    while (header := Header.unpack(bytes(data[at : at + HEADER_SIZE]))).type != kind:
+        at += HEADER_SIZE + header.stored
+    data[at + HEADER_SIZE + 8] ^= 1
+    path.write_bytes(data)
+
+
 @pytest.mark.parametrize("kind", [ChunkType.ACCOUNTS, ChunkType.STRINGS])
 def test_where_names_cannot_be_read_there_is_no_verdict(
     kind: ChunkType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = recorded(tmp_path / "run.ttmem", leaking)
     whole = str(shutil.copy(path, tmp_path / "whole.ttmem"))
-    data, at = bytearray(path.read_bytes()), 0
-    while (header := Header.unpack(bytes(data[at : at + HEADER_SIZE]))).type != kind:
-        at += HEADER_SIZE + header.stored
-    data[at + HEADER_SIZE + 8] ^= 1
-    path.write_bytes(data)
+    damage(path, kind)
 
     codes = [
         main([verb, str(path), *more]) for verb, *more in (["leaks"], ["size"], ["diff", whole])
@@ -347,3 +352,19 @@ def test_where_names_cannot_be_read_there_is_no_verdict(
     assert codes == [1, 1, 1]
     assert len(refused) == 3
     assert all("is not complete" in line and "1 part of the file" in line for line in refused)
+
+
+@pytest.mark.parametrize("kind", [ChunkType.ACCOUNTS, ChunkType.STRINGS])
+def test_an_explanation_says_that_names_cannot_be_read(
+    kind: ChunkType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "run.ttmem"
+    with Run(path) as run:
+        run.alloc(2 * MIB, "model.py:12 keep")
+        run.event(Event(Notice.ALLOCATION_FAILED, MemoryKind.L1, size=4096))
+    damage(path, kind)
+
+    code = main(["explain", str(path)])
+
+    assert code == 0
+    assert capsys.readouterr().err.startswith("ttmem: 1 part of the recording cannot be read")
